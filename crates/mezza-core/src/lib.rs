@@ -13,15 +13,15 @@
 //!
 //! | module | noun |
 //! |---|---|
-//! | [`machine`], [`mod@snapshot`] | [`Machine`]: the one shape of everything that lives on or has timers; its whole state as bytes |
+//! | [`machine`], [`mod@snapshot`] | [`Machine`]: the trait of every state machine that has timers; its whole state as bytes |
 //! | [`time`], [`timers`] | [`Time`]: milliseconds since 1970; [`Timers`]: deadlines by key |
 //! | [`secret`] | [`Secret`]: bytes that are wiped, never printed, compared in constant time |
 //! | [`keys`] | [`EphemeralKey`], [`StaticKey`], [`PublicKey`]: X25519 keys by role |
-//! | [`wiping`] | [`Wiping`]: a value that is wiped when it goes |
+//! | [`wiping`] | [`Wiping`]: a value that is wiped when it is dropped |
 //! | [`wire`] | [`Reader`], [`Writer`]: big-endian, length-checked, no trailing byte |
 //! | [`blake`], [`hash`] | BLAKE2b with key and person; the labelled hash; 64-byte hashes behind one trait |
-//! | [`xchacha`] | the AEAD of what lies on a disk |
-//! | [`suite`], [`backend`] | which primitives (visible on the wire), and whose code (invisible) |
+//! | [`xchacha`] | the AEAD of stored rows and files |
+//! | [`suite`], [`backend`] | the choice of primitives (visible on the wire), and their implementation (invisible) |
 #![no_std]
 
 extern crate alloc;

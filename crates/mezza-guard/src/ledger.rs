@@ -61,7 +61,7 @@ pub enum LedgerRecord {
     Era(CoinEra),
     /// A client has fixed its point for a slot; the coin belongs to this era.
     Point(SlotIndex, [u8; 32], CoinEra),
-    /// X of a slot is sent, with the counter in its frame.
+    /// The point X of a slot was sent; the number is the counter in that frame.
     Advanced(SlotIndex, Option<u32>),
     /// A handshake with a destination was refused at this boot time.
     Refused(GuardClientId, u16, Time),
@@ -366,12 +366,13 @@ impl SlotLedger {
         (SlotIndex { name, index }, point)
     }
 
-    /// Returns the last counter.
+    /// Returns the last counter of a client and a destination.
     pub(crate) fn last_counter(&self, client: GuardClientId, dest: u16) -> Option<u32> {
         self.counters.get(&(client, dest)).copied()
     }
 
-    /// Returns names and number of the first handshake, or `None`.
+    /// Returns the names and the link number that the first handshake contained, or `None` before a
+    /// handshake.
     pub(crate) fn learned_pins(&self, name: &LearnedName) -> Option<&Pins> {
         self.learned.get(name)
     }

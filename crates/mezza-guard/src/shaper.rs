@@ -8,7 +8,8 @@ use core::fmt;
 use mezza_core::snapshot::snapshot_of;
 use mezza_core::{CryptoRng, Machine, Snapshot, Time, Wiping, Writer};
 
-/// The tick of a strict guard in ms; with 0 frames leave at once.
+/// Interval at which a strict guard sends frames, in ms. With an interval of 0, frames are sent at
+/// once.
 pub const TICK_MS: u64 = 50;
 /// Most waiting frames; above this number the client must wait.
 pub const SHAPER_QUEUE_MAX: usize = 64;

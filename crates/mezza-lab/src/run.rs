@@ -90,7 +90,9 @@ pub fn run_experiments(order: Order) -> Result<Exit> {
     }
     let out = place::out_folder(out);
     let pages = pages.unwrap_or_else(|| out.join("pages"));
-    let measure = |experiment| measure_experiment(experiment, (profile, seed, &params), &out);
+    let measure = |experiment| {
+        measure_experiment(experiment, RunOptions { profile, seed, params: &params }, &out)
+    };
     // Experiments that measure no time run on all cores, before the others start.
     let (exclusive, calculated): (Vec<_>, Vec<_>) = chosen.into_iter().partition(|e| e.exclusive);
     let calculated = parallel::map_parallel(calculated, measure);
@@ -129,14 +131,23 @@ struct Done {
     took: Duration,
 }
 
+/// The options of the user that hold for each experiment.
+#[derive(Clone, Copy)]
+struct RunOptions<'a> {
+    profile: Profile,
+    seed: u64,
+    params: &'a Value,
+}
+
 /// Runs an experiment.
 fn measure_experiment(
     experiment: &'static Experiment,
-    (profile, seed, params): (Profile, u64, &Value),
+    options: RunOptions<'_>,
     out: &Path,
 ) -> Result<Done> {
     let Experiment { id, rev, exclusive, .. } = *experiment;
     print_error(&format!("measuring {id}"));
+    let RunOptions { profile, seed, params } = options;
     let params = params.clone();
     let run = RunSpec { experiment: id, rev, profile, seed, params, exclusive, shard: None };
     let mut bench = Bench::new(&run, out)?;

@@ -65,7 +65,7 @@ impl Grade {
     }
 }
 
-/// How a device votes.
+/// The rule by which a clock votes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ClockMode {
     /// Toward the middle of the received times, within the bound of the device's own clock.
@@ -154,8 +154,9 @@ pub struct MeshClock {
     offset: i64,
     /// The offset of the stamps under this name, so that stamps do not link two names.
     veil: i64,
-    /// Votes in a row that found the clock in place, and votes since it began to seek.
+    /// Number of votes in a row that found the clock in place.
     holds: u32,
+    /// Number of votes since the clock began to seek.
     sought: u32,
     /// True if an earlier run of at least ten holds has ended.
     was_agreed: bool,

@@ -22,7 +22,7 @@ pub type MemberId = u32;
 pub struct CrewSettings {
     /// The settings of each engine.
     pub engine: EngineSettings,
-    /// How clocks vote.
+    /// The rule by which clocks vote.
     pub mode: ClockMode,
     /// Time between two messages of a user, µs; the first one comes at a random point of it.
     pub every: u64,
@@ -65,11 +65,12 @@ pub struct Parcel {
 /// Deliveries of messages.
 #[derive(Clone, Debug, Default)]
 pub struct Deliveries {
-    /// Messages made since the counting began.
+    /// Number of messages made since the counting began.
     pub made: u64,
-    /// Of these, those that arrived within the epoch of their receiver's clock.
+    /// Number of counted messages that arrived within the epoch of their receiver's clock.
     pub reached: u64,
-    /// Of these, those whose receiver still had the key: a clock that was ahead may have erased it.
+    /// Number of counted messages that arrived while the receiver had the key: a clock that was
+    /// ahead may have erased it.
     pub arrived: u64,
     /// The delivery times of the arrived messages, ms.
     pub took_ms: Vec<u32>,

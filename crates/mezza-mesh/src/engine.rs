@@ -94,8 +94,9 @@ struct Link {
     given_until: VecDeque<Given>,
     /// Neighbours that must be sent a BUSY.
     busy: VecDeque<NeighbourId>,
-    /// Cells sent in this second, in the one before, and the start of this second.
+    /// Number of cells sent in the second from `pace_at`, and in the second before.
     pace: [u32; 2],
+    /// Start of the present second.
     pace_at: u64,
     /// True if there was news since the last beacon.
     news: bool,

@@ -183,7 +183,7 @@ impl Node {
         self.named_at = now;
         // A frame under the old name may return over a link that loops.
         self.former = Some(self.engine.name());
-        // A set that nobody else holds would link two names, so its sum is hidden for 30 s
+        // A set that no other device holds would link two names, so its sum is hidden for 30 s
         // (MESH-30).
         let shy_until = if silence == 0 { 0 } else { self.silent_until + SHY };
         self.engine.change_name(name, veil, self.silent_until, shy_until, &mut self.ids);

@@ -15,7 +15,7 @@ pub(crate) const WORDS_MAX: usize = 2_048;
 pub struct WordMask {
     /// The slots `64 * word` to `64 * word + 63`.
     pub word: u32,
-    /// One bit for each of these slots.
+    /// Bit i stands for slot `64 * word + i`.
     pub mask: u64,
 }
 
@@ -35,7 +35,8 @@ impl Set {
         set
     }
 
-    /// Adds the slots of one word, which is merged with the last part if that has the same word.
+    /// Adds the slots whose bits are set in one 64-bit word of the bitmap. If the last part of the
+    /// set holds the same word, the bits are merged into it.
     #[inline]
     pub fn push_word(&mut self, word: u32, mask: u64) {
         if mask == 0 {

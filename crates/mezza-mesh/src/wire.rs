@@ -46,7 +46,7 @@ pub enum WireFrame<'a> {
     Have {
         /// The sender.
         name: Name,
-        /// First eight bytes of ids.
+        /// The first eight bytes of the id of each new cell.
         shorts: Vec<u64>,
     },
     /// Cells that the sender requests.

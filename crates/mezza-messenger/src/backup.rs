@@ -30,59 +30,59 @@ pub struct BackupIdentity {
 
 /// A contact with the rules of its conversation.
 pub struct BackupContact {
-    /// Its number on the device.
+    /// Number of the contact on the device.
     pub id: ContactId,
-    /// Its card.
+    /// Card of the contact.
     pub card: Card,
-    /// The owner's name for it.
+    /// The user's name for the contact.
     pub petname: Option<String>,
-    /// How and when it was verified.
+    /// Method and time of the verification.
     pub verified: Option<(VerificationMethod, Time)>,
     /// The rules of the conversation.
     pub policy: Policy,
-    /// How far things are: never [`ContactState::Blocked`].
+    /// State of the contact; never [`ContactState::Blocked`], which `blocked` stores.
     pub state: ContactState,
     /// True if the contact is blocked.
     pub blocked: bool,
-    /// The era of our notes to it.
+    /// The era of our notes to the contact.
     pub own_era: Era,
-    /// The number that the next note to it would have had.
+    /// The number that the next note to the contact would have had.
     pub next_seq: u32,
 }
 
 /// A note without a timer.
 pub struct BackupNote {
-    /// Its number on the device.
+    /// Number of the note on the device.
     pub id: NoteId,
     /// The contact whose thread has the note.
     pub contact: ContactId,
-    /// True if it came from the contact.
+    /// True if the note came from the contact.
     pub incoming: bool,
-    /// Own notes: the number that a client drew for it.
+    /// Own notes: the number that a client drew for the note.
     pub client: [u8; 16],
-    /// Its content.
+    /// Content of the note.
     pub body: NoteContent,
-    /// The era of its number.
+    /// The era of the number `seq`.
     pub era: Era,
-    /// Its number; 0 if it was never sealed.
+    /// Number of the note in its era; 0 if the note was never sealed.
     pub seq: u32,
-    /// When it was written.
+    /// Time at which the note was written.
     pub sent: Time,
-    /// When it was stored.
+    /// Time at which the note was stored.
     pub at: Time,
-    /// When a carrier stops trying.
+    /// Time at which the carrier stops its attempts.
     pub due: Option<Time>,
-    /// The lowest level under which it was written.
+    /// The lowest level of the conversation when the note was written.
     pub level_min: u8,
-    /// The carrier it left or came by.
+    /// The carrier over which the note left or arrived.
     pub carrier: Option<CarrierId>,
     /// Incoming: the level of that carrier, 0 if it is unknown.
     pub level: u8,
     /// Incoming: true if the user has seen it.
     pub seen: bool,
-    /// True if its number was declared void.
+    /// True if the number of the note was declared void.
     pub voided: bool,
-    /// The facts behind its state.
+    /// The facts from which the state of the note follows.
     pub facts: Vec<Fact>,
 }
 
@@ -98,9 +98,9 @@ pub struct BackupWindow {
 
 /// The charges of a mixnet that was joined. It holds no key (MIX-69).
 pub struct BackupNetwork {
-    /// The hash of its first config, 32 bytes.
+    /// Hash of the network's first config, 32 bytes.
     pub pin: [u8; 32],
-    /// Where its entry was.
+    /// Last known address of the entry server.
     pub address: String,
     /// Configs, ledger and last rounds.
     pub remembered: Wiping<Vec<u8>>,
@@ -111,19 +111,19 @@ pub struct BackupNetwork {
 /// Why a backup is refused although its form is right.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BackupError {
-    /// The identity makes no card.
+    /// No card can be issued for the identity.
     #[error("the identity in it makes no card")]
     Identity,
-    /// A contact that is there twice, has our own key, or rules that are none.
+    /// A contact is listed twice, has our own key, or has invalid rules.
     #[error("contact {0} in it is none")]
     Contact(u32),
-    /// A note of no contact, with a number of another note, or with a timer.
+    /// A note belongs to no contact, has the number of another note, or has a timer.
     #[error("note {0} in it is none")]
     Note(u64),
-    /// A window of no contact, or two of one era.
+    /// A window belongs to no contact, or is the second one of its era.
     #[error("a window of contact {0} in it is none")]
     Window(u32),
-    /// A mixnet that is there twice.
+    /// A mixnet is listed twice.
     #[error("a mixnet in it is there twice")]
     Network,
 }

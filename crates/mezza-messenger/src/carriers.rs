@@ -12,12 +12,12 @@ use mezza_lanes::{Kernel, portable};
 
 use crate::backup::BackupNetwork;
 use crate::error::DeviceError;
-use crate::io::{At, CarrierId, Input};
+use crate::io::{At, Input};
 use crate::view::NetworkView;
 use mixnet::{Mixnet, MixnetInput, MixnetLine, MixnetOutput};
 use relay::{Relay, RelayInput, RelayOutput};
 
-pub use carrier::{Carrier, Welcome};
+pub use carrier::{Bundles, Carrier, Exchange, Invitations, Routing, Storage, Welcome};
 pub(crate) use mixnet::LeftNetwork;
 pub use port::Port;
 pub use relay::CardPlan;
@@ -136,31 +136,13 @@ impl<B: Backend> Port for CarrierSet<B> {
     type Input = CarrierInput;
     type Output = CarrierOutput;
 
-    fn carrier(&self, id: CarrierId) -> Option<&dyn Carrier> {
-        match id {
-            CarrierId::RELAY => Some(&self.relay),
-            CarrierId::MIXNET => Some(&self.mixnet),
-            _ => None,
-        }
-    }
-
-    fn carrier_mut(&mut self, id: CarrierId) -> Option<&mut dyn Carrier> {
-        match id {
-            CarrierId::RELAY => Some(&mut self.relay),
-            CarrierId::MIXNET => Some(&mut self.mixnet),
-            _ => None,
-        }
-    }
-
-    fn all_carriers(&self) -> impl Iterator<Item = (CarrierId, &dyn Carrier)> {
-        let all: [(_, &dyn Carrier); 2] =
-            [(CarrierId::RELAY, &self.relay), (CarrierId::MIXNET, &self.mixnet)];
+    fn all_carriers(&self) -> impl Iterator<Item = &dyn Carrier> {
+        let all: [&dyn Carrier; 2] = [&self.relay, &self.mixnet];
         all.into_iter()
     }
 
-    fn all_carriers_mut(&mut self) -> impl Iterator<Item = (CarrierId, &mut dyn Carrier)> {
-        let all: [(_, &mut dyn Carrier); 2] =
-            [(CarrierId::RELAY, &mut self.relay), (CarrierId::MIXNET, &mut self.mixnet)];
+    fn all_carriers_mut(&mut self) -> impl Iterator<Item = &mut dyn Carrier> {
+        let all: [&mut dyn Carrier; 2] = [&mut self.relay, &mut self.mixnet];
         all.into_iter()
     }
 

@@ -100,7 +100,8 @@ impl<P: Port> DeviceOver<P> {
     /// Starts the carriers and runs all due work.
     fn start(parts: Parts<P>, mut step: Step, now: Time, rng: &mut dyn CryptoRng) -> Self {
         let mut device = Self { parts, timers: Timers::default(), outputs: VecDeque::new() };
-        device.parts.carriers.start(&mut At { now, step: &mut step, rng });
+        let at = &mut At { now, step: &mut step, rng };
+        device.parts.carriers.notify_all(|one| one.start(at));
         device.set_timers(&mut step);
         device.run_due(step, now, rng);
         device
@@ -123,7 +124,7 @@ impl<P: Port> DeviceOver<P> {
     /// Computes keys in memory in advance, so that the next note to the contact just written to is
     /// sealed faster.
     pub fn precompute(&mut self, rng: &mut dyn CryptoRng) {
-        self.parts.carriers.prepare_next_note(rng);
+        self.parts.carriers.notify_all(|one| one.prepare_next_note(rng));
     }
 
     fn commit_step(&mut self, mut step: Step) {
@@ -145,7 +146,8 @@ impl<P: Port> DeviceOver<P> {
         &self.parts.carriers
     }
 
-    /// Every record as it is stored, without what was quarantined and the rows of the mixnet's client.
+    /// Returns every record as it is stored, except quarantined records and those of the mixnet
+    /// client.
     pub fn records(&self) -> Vec<RecordChange> {
         rows::collect_records(&self.parts)
     }
@@ -181,7 +183,7 @@ impl<P: Port> DeviceOver<P> {
 
     /// Returns the inviters that have not sent a card, in the order of their invitations.
     pub fn inviters(&self) -> Vec<InvitationView> {
-        self.parts.carriers.inviters()
+        self.parts.carriers.collect_all(|one| one.inviters())
     }
 
     /// Returns the contact with this identity key, or `None`.
@@ -276,7 +278,11 @@ impl<P: Port> Machine for DeviceOver<P> {
             }
             Input::Carrier(input) => carried::handle_input(&mut self.parts, input, at)
                 .inspect_err(|_| debug_assert!(at.step.is_empty(), "it is refused"))?,
-            Input::Stored(carrier, number) => self.parts.carriers.on_durable(carrier, number, at),
+            Input::Stored(carrier, number) => {
+                if let Some(one) = self.parts.carriers.carrier_mut(carrier) {
+                    one.on_durable(number, at);
+                }
+            }
         }
         settle::run_until_idle(&mut self.parts, at);
         self.commit_step(step);

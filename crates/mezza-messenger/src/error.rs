@@ -36,7 +36,7 @@ pub enum PersonError {
     TooBig {
         /// Size of the parcel in bytes.
         bytes: usize,
-        /// Most bytes that one of these carriers accepts.
+        /// Maximum size in bytes that a carrier of the conversation accepts.
         max: usize,
     },
     /// Too many notes already wait for this contact (MSG-35).

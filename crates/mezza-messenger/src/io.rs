@@ -111,10 +111,10 @@ pub enum Command {
         /// The note to delete.
         note: NoteId,
     },
-    /// Send a note that a restore has left open: one that may have been sent by the lost device, or one
-    /// that the contact lost. The second one goes as a new note with the same text and time.
+    /// Send a note that a restore has left open: the lost device may have sent it, or the contact
+    /// has lost it. A lost note is sent as a new note with the same text and time.
     SendAgain {
-        /// Which.
+        /// The note to send again.
         note: NoteId,
         /// Drawn by the caller, 16 bytes: the number of a new note.
         client: [u8; 16],

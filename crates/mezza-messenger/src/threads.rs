@@ -389,7 +389,8 @@ impl Threads {
         !eras.is_empty()
     }
 
-    /// The answer to a void of the contact, or that its numbers were used twice.
+    /// Returns the receipts that answer a void of the contact, or the receipt that reports a
+    /// conflict of its numbers.
     pub fn answer_void(&self, contact: ContactId, era: Era, from: u32, to: u32) -> Vec<Receipt> {
         // The marker of a conflict is answered with a receipt that proves nothing (MSG-91).
         if (from, to) == (u32::MAX, u32::MAX) {

@@ -125,7 +125,7 @@ pub struct PrekeysView {
     pub one_time_stock: Option<u16>,
     /// Number of sessions that contacts began today.
     pub sessions_today: u32,
-    /// Number of those sessions without a one-time key.
+    /// Number of the sessions begun by contacts today that used no one-time key.
     pub without_one_time: u32,
 }
 
@@ -176,7 +176,7 @@ pub struct ContactView {
     pub suites: Vec<SuiteId>,
     /// The relay on the contact's card, if there is one.
     pub relay: Option<RelayEntry>,
-    /// Kinds of card parts that are listed but left out.
+    /// Kinds of card parts that the card lists but does not contain in this form.
     pub absent_parts: Vec<u8>,
     /// Number of received notes that were not seen.
     pub unread: usize,

@@ -180,9 +180,8 @@ fn make_onions(
         second[..16].copy_from_slice(&first[..16]);
     }
     let chunks = inner.chunks(512 * 272);
-    let wrapped = chunks.map(|part| {
-        wrap_onions(kernel, Multiply::Tables(&tables), &layers, (part, 272), rng).onions
-    });
+    let wrapped = chunks
+        .map(|part| wrap_onions(kernel, Multiply::Tables(&tables), &layers, part, 272, rng).onions);
     wrapped.collect::<Vec<_>>().concat()
 }
 

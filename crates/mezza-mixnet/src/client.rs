@@ -25,7 +25,7 @@ pub use contacts::{ACTIVE_MAX, PartnerId};
 pub use job::{ClientJob, ClientJobOutput};
 pub use machine::{
     Client, ClientError, ClientOptions, Input, Invite, LiveLine, NewRoot, Output, ROW_BYTES_MAX,
-    RefusedReason, RestoreError, RowFault, RowsSetAside, StreamMark,
+    RefusedReason, RestoreError, RowFault, RowsSetAside, StartRounds, StreamMark,
 };
 pub use schedule::{FrameSchedule, ScheduledFrame, SendTime};
 
@@ -122,7 +122,7 @@ pub fn wrap_slots<B: Backend>(
         return None;
     }
     // The inner layers come first: the outermost layer seals what they produce.
-    let wrapped = wrap_layers(kernel, Multiply::Ladders, behind, (inner, size), rng);
+    let wrapped = wrap_layers(kernel, Multiply::Ladders, behind, inner, size, rng);
     let body = inner.len() / size.max(1);
     let bytes = wrapped.onions.len() / body.max(1);
     let mut onions = Vec::with_capacity(outermost.id.service.onion_bytes(layers.len()) * body);

@@ -227,7 +227,8 @@ pub fn wrap_onions(
     kernel: &dyn Kernel,
     multiply: Multiply<'_>,
     layers: &[Layer],
-    (inner, size): (&[u8], usize),
+    inner: &[u8],
+    size: usize,
     rng: &mut dyn CryptoRng,
 ) -> Wrapped {
     assert!(inner.len().is_multiple_of(size), "whole plaintexts");

@@ -73,7 +73,7 @@ impl RoundsSpent {
     /// returned unchanged.
     pub fn count_as(&self, unit: &Self) -> u64 {
         let same = (self.service, self.law, self.slots) == (unit.service, unit.law, unit.slots);
-        // Equal noise counts one for one, without rounding up.
+        // Rounds with the noise of `unit` are counted as they are: the ratio below would round up.
         if same || unit.law.scale == 0 {
             return self.rounds;
         }

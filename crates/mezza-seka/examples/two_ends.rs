@@ -43,7 +43,8 @@ impl Device {
         self.drain(now);
     }
 
-    /// Does what the machine wants: keys from the dice, writes to a disk that answers at once.
+    /// Carries out the outputs of the state machine: draws keys from the generator, and confirms
+    /// each write at once.
     fn drain(&mut self, now: Time) {
         while let Some(output) = self.pairing.poll() {
             let answer = match output {

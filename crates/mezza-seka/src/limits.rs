@@ -4,7 +4,7 @@
 pub const TAG_BYTES: usize = 16;
 /// Frames that one subkey protects (paper, section 5.3).
 pub const FRAMES_PER_SUBKEY: u32 = 1 << 16;
-/// Subkeys of a session unless the settings are lower: 2^28 frames.
+/// Number of subkeys of a session, enough for 2^28 frames. Settings may lower it.
 pub const SUBKEYS_MAX: u32 = 4_096;
 /// The first packet number that no opener accepts, independently of the sender's settings.
 pub const PACKETS_MAX: u32 = SUBKEYS_MAX * FRAMES_PER_SUBKEY;
@@ -63,12 +63,12 @@ pub const EXCHANGES_BURST: u32 = 8;
 pub const EXCHANGE_MS: u64 = 1_000;
 /// Frames with a wrong tag, at least one second apart, that raise *not recognised*.
 pub const MISFITS_MAX: u32 = 5;
-/// The window of these frames, ms: three attempts at the longest pause of a back-off, two frames of each
-/// count.
+/// Window in which frames with a wrong tag are counted, ms: long enough for three attempts at the
+/// longest back-off pause, with two frames for each attempt counter.
 pub const MISFIT_WINDOW_MS: u64 = 180_000;
 /// A link that verified a frame within this time raises no alarm, ms.
 pub const VERIFIED_MS: u64 = 60_000;
-/// Minimum time between two such frames that count, ms.
+/// Minimum time between two frames with a wrong tag that are counted, ms.
 pub const MISFIT_APART_MS: u64 = 1_000;
 
 /// How long a pairing window is open, ms.

@@ -71,17 +71,18 @@ pub struct Pairing<S: LinkSuite> {
     role: LinkRole,
     step: Step<S>,
     session_id: [u8; TAG_BYTES],
-    /// The initiator's random bytes, with digits.
+    /// Random bytes of the initiator; used only in a pairing with digits.
     coins: [u8; 16],
-    /// The frames of the run: the request and its response.
+    /// The request of this run.
     first: Vec<u8>,
+    /// The response of this run.
     second: Vec<u8>,
     /// The frame that the initiator repeats.
     asks: Vec<u8>,
     asks_left: Option<u32>,
     /// The other device and its address, once received.
     peer: Option<(LinkId, PeerAddress)>,
-    /// Pairing frames processed in this second.
+    /// Start of the present second, and the number of pairing frames processed in it.
     looked: (Time, u32),
     wall_ms: u64,
     timers: Timers<PairingTimer>,

@@ -75,8 +75,9 @@ pub struct PeerRecord {
     pub(crate) current: LinkState,
     /// At a responder: the state of an exchange that was answered and is not confirmed yet.
     pub(crate) pending: Option<LinkState>,
-    /// The attempts that made the current and the pending state; -1 for the pairing.
+    /// The attempt that made the current state; -1 for the pairing.
     pub(crate) current_born: i64,
+    /// The attempt that made the pending state; -1 for the pairing.
     pub(crate) pending_born: i64,
     /// At an initiator: the first unreserved attempt.
     pub(crate) attempt_next: i64,
@@ -160,7 +161,8 @@ impl PeerRecord {
             let mut number = || reader.read_array().map(i64::from_be_bytes);
             let numbers = [number()?, number()?, number()?, number()?];
             let [current_born, pending_born, attempt_next, attempt_seen] = numbers;
-            // -1 to 2^32 covers every u32 attempt, and "none".
+            // Every u32 attempt number is valid. -1 stands before the first attempt (the pairing,
+            // or none yet), and 2^32 after the last one.
             let sound = |number: &i64| (-1..=1 << 32).contains(number);
             // Equal names would give both directions the same nonce prefix.
             if !numbers.iter().all(sound) || own == peer {

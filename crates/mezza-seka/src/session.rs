@@ -110,8 +110,9 @@ pub struct LinkSession {
     limit: u32,
     /// One more than the highest number of the peer that opened.
     received: AtomicU32,
-    /// Number of the peer's frames that opened, and of those that did not.
+    /// Number of the peer's frames that opened.
     opened: AtomicU32,
+    /// Number of the peer's frames that did not open.
     forged: AtomicU32,
 }
 

@@ -81,7 +81,7 @@ impl<const K: usize, A: AeadKey<K> + Send> FrameKey for GcmFrames<K, A> {
     }
 }
 
-/// A suite of functions on a backend.
+/// A suite of a link: its MAC, its cipher, and the limits that follow from them.
 pub trait LinkSuite: Send + 'static {
     /// The implementation of the primitives.
     type Backend: LinkBackend;

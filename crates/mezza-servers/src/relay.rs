@@ -57,7 +57,8 @@ pub struct Status {
 /// Makes folder, key and an empty store if missing. Returns the relay's public key.
 ///
 /// # Errors
-/// [`RelayError`] , [`RelayError::InUse`] while the relay runs.
+/// [`RelayError::InUse`] while the relay runs; otherwise a folder, key or store that cannot be made
+/// or opened.
 pub async fn init(dir: &Path, spec: &StoreSpec) -> Result<RelayKey, RelayError> {
     let identity = TlsIdentity::load_or_make(dir)?;
     let _lock = lock_dir(dir)?;

@@ -125,7 +125,7 @@ impl<E: From<ConnectionReport> + Send + 'static> Adapters<E> {
     pub(crate) fn new(dialer: Dialer, clock: Clock, jobs: &mpsc::Sender<E>) -> Self {
         let reporter = |carrier| Reporter::new(carrier, jobs.clone());
         Self {
-            relay: RelayAdapter::new((dialer, clock.clone()), reporter(CarrierId::RELAY)),
+            relay: RelayAdapter::new(dialer, clock.clone(), reporter(CarrierId::RELAY)),
             mixnet: MixnetAdapter::new(clock, reporter(CarrierId::MIXNET)),
         }
     }

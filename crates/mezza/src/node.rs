@@ -51,7 +51,7 @@ pub struct NodeOptions {
     pub idle_lock_s: u64,
     /// The clock shared by vault, device and connections.
     pub clock: Clock,
-    /// How relays are dialled.
+    /// The options for connections to relays.
     pub dialer: carriers::Dialer,
     /// Records what adversaries could see, while it is on.
     pub observer: Option<Arc<Observer>>,

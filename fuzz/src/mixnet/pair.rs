@@ -4,7 +4,8 @@ use mezza_core::{EphemeralKey, Machine, PortableBackend, Secret, StaticKey, Time
 use mezza_lanes::{Scalar, portable};
 use mezza_mixnet::client::record::RECORD_BYTES;
 use mezza_mixnet::client::{
-    Client, ClientJob, ClientOptions, Input, NewRoot, Output, ScheduledFrame, StreamMark,
+    Client, ClientJob, ClientOptions, Input, NewRoot, Output, ScheduledFrame, StartRounds,
+    StreamMark,
 };
 use mezza_mixnet::config::{
     Config, MixServer, Mode, NetworkId, Server, ServicePolicy, SignatureSet, SignedConfig, Traps,
@@ -148,7 +149,7 @@ impl Pair {
 
     fn add_root(&mut self, who: usize, root: u8, role: Role) {
         let root = Secret::init_with(|s| s.fill(root));
-        let start = (100, 0);
+        let start = StartRounds { conversation: 100, call: 0 };
         let new = NewRoot { contact: 0, root, role, start, bucket: 1 };
         self.give_input(who, Input::Add(new));
         self.give_input(who, Input::Activate(0));

@@ -106,7 +106,7 @@ fn unknown_module(module: &str) -> String {
     format!("no layer is known for `{module}`; enter the module in xtask, or import from one")
 }
 
-/// Returns the error of an import of `to` in the module `own`.
+/// Returns an error message if the module `own` must not import `to`, or `None` if it may.
 fn import_error(layers: &Layers, own: &str, to: &str) -> Option<String> {
     let both_values = VALUES.contains(&own) && VALUES.contains(&to) && layers[0] == VALUES;
     if own == to || both_values {

@@ -5,9 +5,9 @@
 //! |---|---|---|
 //! | `openings` | paragraphs of docs that begin with What, Who, Whoever, Whether or That | 0 |
 //! | `tuples` | parameters of functions whose type is a tuple | 0 |
-//! | `pairs` | `let (a, b) = (x, y)`, except swaps, per 10,000 lines | 5 |
-//! | `names` | function names of one word, of each hundred outside of trait impls | 45 |
-//! | `bare` | lines of product code to one `//` comment, in the crates of protocols | 33 |
+//! | `pairs` | `let (a, b) = (x, y)`, except swaps, per 10,000 lines | 4 |
+//! | `names` | function names of one word, of each hundred outside of trait impls | 38 |
+//! | `bare` | lines of product code to one `//` comment, in the crates of protocols | 28 |
 
 mod functions;
 
@@ -28,7 +28,7 @@ const REASONED: [&str; 5] =
     ["mezza-guard", "mezza-mesh", "mezza-messenger", "mezza-mixnet", "mezza-seka"];
 /// Keys of the list, and their limits.
 const LIMITS: [(&str, usize); 5] =
-    [("openings", 0), ("tuples", 0), ("pairs", 5), ("names", 45), ("bare", 33)];
+    [("openings", 0), ("tuples", 0), ("pairs", 4), ("names", 38), ("bare", 28)];
 
 /// The counts of one crate.
 #[derive(Default)]

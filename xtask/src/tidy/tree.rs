@@ -11,12 +11,12 @@ use toml::Table;
 const MADE: [&str; 8] =
     ["target", "node_modules", ".git", "var", "dist", "corpus", "artifacts", "__pycache__"];
 
-/// Text files by their path relative to the repository (`/` as separator).
+/// The text files of the repository, by their path relative to it (`/` as separator).
 pub struct Tree {
     files: BTreeMap<String, String>,
-    /// The Cargo manifests among them.
+    /// The parsed `Cargo.toml` files.
     manifests: BTreeMap<String, Table>,
-    /// The Rust files among them, without comments and strings.
+    /// The Rust files without comments and strings.
     code: BTreeMap<String, String>,
 }
 

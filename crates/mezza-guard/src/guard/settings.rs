@@ -7,7 +7,8 @@ use crate::keys::{GuardClientId, PairingKey};
 use crate::rule::{Pins, RuleTable};
 use crate::wire::control::GuardMode;
 
-/// Longest time of a handshake in ms: enough for slow links, and dead sessions end.
+/// Longest duration of a handshake in ms: long enough for slow links, short enough that dead
+/// sessions end.
 pub const HANDSHAKE_MS_MAX: u64 = 10_000;
 /// Most sessions at once.
 pub const SESSIONS_MAX: usize = 10_000;

@@ -101,8 +101,9 @@ impl CardBlock {
         if !calendar.can_begin() {
             return Err(CardBlockError::Origin);
         }
-        let points: Vec<G1Affine> =
-            (0..).zip(r.read_rest().as_chunks().0).map(decode_point).collect::<Result<_, _>>()?;
+        let points = (0..).zip(r.read_rest().as_chunks().0);
+        let points = points.map(|(index, bytes)| decode_point(index, bytes));
+        let points = points.collect::<Result<Vec<_>, _>>()?;
         let (z, z_prime) = points.as_chunks::<2>();
         let parameters = Parameters { z: z.to_vec(), z_prime: z_prime[0].clone() };
         Ok(Self::new(shape, profile, origin, parameters))
@@ -245,7 +246,7 @@ fn is_allowed(shape: Shape, policy: BlockPolicy) -> bool {
     matches!(shape, Shape::Wide | Shape::Lives) || policy == BlockPolicy::TestTree
 }
 
-fn decode_point((index, bytes): (usize, &[u8; G1_BYTES])) -> Result<G1Affine, CardBlockError> {
+fn decode_point(index: usize, bytes: &[u8; G1_BYTES]) -> Result<G1Affine, CardBlockError> {
     let point = G1Affine::uncompress(bytes).ok().filter(G1Affine::in_subgroup);
     point.ok_or(CardBlockError::Point(index))
 }

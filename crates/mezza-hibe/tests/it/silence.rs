@@ -78,7 +78,7 @@ fn hibe_71_keys_and_payloads_are_wiped_from_the_heap() {
         records: delta.put.iter().cloned().collect(),
     };
     let opened = disk.opened(tree.card().hash());
-    let points: Vec<Vec<u8>> = opened.iter().flat_map(|(.., points)| pieces(points)).collect();
+    let points: Vec<Vec<u8>> = opened.iter().flat_map(|record| pieces(&record.points)).collect();
     let wraps =
         disk.keyring[24..].chunks_exact(37).take(opened.len()).map(|entry| entry[5..].to_vec());
     let planted: Vec<Vec<u8>> = points.into_iter().chain(wraps).collect();
@@ -152,8 +152,8 @@ fn hibe_24_a_key_of_the_past_has_no_delegation_key() {
         records: delta.put.into_iter().collect(),
     };
     let opened = disk.opened(person.tree.card().hash());
-    let past = opened.iter().filter(|(start, ..)| *start <= epoch);
-    let sizes: Vec<usize> = past.map(|(.., points)| points.len()).collect();
+    let past = opened.iter().filter(|record| record.start <= epoch);
+    let sizes: Vec<usize> = past.map(|record| record.points.len()).collect();
     assert_eq!(sizes, [384]);
 }
 

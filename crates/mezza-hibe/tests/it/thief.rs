@@ -12,6 +12,14 @@ use mezza_hibe::{
     CardBlock, CardBlockHash, Delta, EntryKind, Epoch, ImportError, KeyTree, RecordName, Shape,
 };
 
+/// A record that a key of the keyring opens.
+pub struct OpenedRecord {
+    pub start: Epoch,
+    pub kind: EntryKind,
+    /// The points, 96 bytes each.
+    pub points: Vec<u8>,
+}
+
 /// The disk of a host.
 #[derive(Clone, Default)]
 pub struct Disk {
@@ -58,8 +66,8 @@ impl Disk {
         Shape::from_nibble(self.keyring[4] & 0xf).expect("a shape").life_count()
     }
 
-    /// Epoch, kind and points of each record that a key of the keyring opens.
-    pub fn opened(&self, card: &CardBlockHash) -> Vec<(Epoch, EntryKind, Vec<u8>)> {
+    /// Each record that a key of the keyring opens.
+    pub fn opened(&self, card: &CardBlockHash) -> Vec<OpenedRecord> {
         let at = 18 + 4 * self.lives();
         let count = u16::from_be_bytes([self.keyring[at], self.keyring[at + 1]]);
         let entries = self.keyring[at + 2..].chunks_exact(37).take(count.into());
@@ -81,7 +89,8 @@ impl Disk {
                 let cipher = ChaCha20Poly1305::new(&key);
                 let tag = Tag::from(*tag);
                 if cipher.decrypt_inout_detached(&Nonce::default(), &aad, buffer, &tag).is_ok() {
-                    opened.push((name.start, name.kind, text.split_off(8)));
+                    let points = text.split_off(8);
+                    opened.push(OpenedRecord { start: name.start, kind: name.kind, points });
                 }
             }
         }
@@ -149,9 +158,9 @@ impl Master {
     }
 
     /// Every epoch that the records open: alone, by derivation, and by combining siblings.
-    pub fn epochs(&mut self, opened: &[(Epoch, EntryKind, Vec<u8>)]) -> Vec<u32> {
+    pub fn epochs(&mut self, opened: &[OpenedRecord]) -> Vec<u32> {
         let mut epochs = Vec::new();
-        for (start, kind, points) in opened {
+        for OpenedRecord { start, kind, points } in opened {
             self.learn(&points[..384]);
             let key = &self.seen[&points[..384]];
             let alone = matches(&key.u, &key.each, Some(&self.x_prime));
@@ -175,13 +184,9 @@ impl Master {
 
     /// Combines two neighbours of one parent: `(m + 1) u_1 - m u_2` is the parent's u if both have its
     /// t, and the same of uh with a common T recognises its envelopes.
-    fn combined(
-        &self,
-        a: &(Epoch, EntryKind, Vec<u8>),
-        b: &(Epoch, EntryKind, Vec<u8>),
-    ) -> Vec<u32> {
-        let path_a = self.shape.path_to(a.0);
-        let path_b = self.shape.path_to(b.0);
+    fn combined(&self, a: &OpenedRecord, b: &OpenedRecord) -> Vec<u32> {
+        let path_a = self.shape.path_to(a.start);
+        let path_b = self.shape.path_to(b.start);
         let (Some((m, parent_a)), Some((n, parent_b))) =
             (path_a.components().split_last(), path_b.components().split_last())
         else {
@@ -190,9 +195,9 @@ impl Master {
         if parent_a != parent_b || *n != m + 1 {
             return Vec::new();
         }
-        let mut epochs = self.pair(&a.2[..384], &b.2[..384], *m, true);
-        if a.1 == EntryKind::Node && b.1 == EntryKind::Node {
-            epochs.extend(self.pair(&a.2[384..768], &b.2[384..768], *m, false));
+        let mut epochs = self.pair(&a.points[..384], &b.points[..384], *m, true);
+        if a.kind == EntryKind::Node && b.kind == EntryKind::Node {
+            epochs.extend(self.pair(&a.points[384..768], &b.points[384..768], *m, false));
         }
         epochs
     }

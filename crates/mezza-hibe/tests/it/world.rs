@@ -27,6 +27,12 @@ enum Write {
     Drop(RecordName),
 }
 
+/// A change of the disk, and the generation to which it belongs.
+struct NumberedWrite {
+    write: Write,
+    generation: u64,
+}
+
 /// The card, which never changes, and what does.
 struct Medium {
     card: Vec<u8>,
@@ -82,7 +88,7 @@ impl Receiver {
 
 impl Host for Receiver {
     type Disk = Medium;
-    type Write = (Write, u64);
+    type Write = NumberedWrite;
     type Packet = ();
     type Order = Look;
     type News = ();
@@ -121,19 +127,19 @@ impl Host for Receiver {
 
     fn next_effect(&mut self) -> Option<Effect<Self>> {
         let generation = self.storing.map_or(0, |(generation, _)| generation);
-        self.effects.pop_front().map(|write| Effect::Write((write, generation)))
+        self.effects.pop_front().map(|write| Effect::Write(NumberedWrite { write, generation }))
     }
 
-    fn apply_write(medium: &mut Medium, (write, generation): (Write, u64)) {
+    fn apply_write(medium: &mut Medium, numbered: NumberedWrite) {
         let Medium { disk, generation: remembered, .. } = medium;
-        match write {
+        match numbered.write {
             Write::Put(name, bytes) => {
                 let old = disk.records.insert(name, bytes.clone());
                 assert!(old.is_none_or(|old| old == bytes), "a record was replaced");
             }
             Write::Ring(keyring) => {
                 disk.keyring = keyring;
-                *remembered = (*remembered).max(generation);
+                *remembered = (*remembered).max(numbered.generation);
             }
             Write::Drop(name) => {
                 disk.records.remove(&name);

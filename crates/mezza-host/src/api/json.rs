@@ -96,7 +96,7 @@ pub struct StatusJson {
     pub now_ms: u64,
 }
 
-/// How far the node is.
+/// State of the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = NodeState)]

@@ -46,9 +46,9 @@ const COLUMNS: usize = 64;
 
 /// The party that can open a backup.
 pub enum Recipient<'a> {
-    /// Everybody who knows this passphrase.
+    /// Each person who knows this passphrase.
     Passphrase(&'a [u8]),
-    /// The owner of the private key to this one.
+    /// The owner of the private key that belongs to this public key.
     Key(&'a PublicKey),
 }
 

@@ -55,15 +55,15 @@ pub struct BackupState {
 pub struct AutoBackup {
     /// The folder, absolute.
     pub folder: String,
-    /// Seconds between two of them.
+    /// Seconds between two backups.
     pub every_s: u64,
-    /// How many are kept.
+    /// Number of backups to keep.
     pub keep: usize,
     /// The public key, `age1..`.
     pub recipient: String,
-    /// When the last one was made.
+    /// Time of the newest backup, milliseconds since 1970.
     pub made_ms: u64,
-    /// The last one: name and bytes.
+    /// The newest backup.
     pub last: Option<AutoFile>,
     /// When the last try failed, and why.
     pub failed: Option<AutoFailure>,
@@ -73,19 +73,19 @@ pub struct AutoBackup {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AutoFile {
-    /// Its name in the folder.
+    /// File name of the backup in the folder.
     pub name: String,
-    /// Its length.
+    /// Length of the file, bytes.
     pub bytes: u64,
 }
 
-/// A try that failed.
+/// A failed attempt to make a backup.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AutoFailure {
-    /// When, in milliseconds since 1970.
+    /// Time of the attempt, milliseconds since 1970.
     pub at_ms: u64,
-    /// Why, for people.
+    /// Reason of the failure, as a sentence for the user.
     pub text: String,
 }
 
@@ -185,10 +185,10 @@ impl AutoBackup {
         })
     }
 
-    /// The path of a backup that is made now, and its key.
+    /// Returns the path of the next backup, and a fresh key for it.
     ///
     /// # Errors
-    /// A bug if the recipient is none.
+    /// A bug if the stored recipient is not a public key.
     pub fn next_file(
         &self,
         now: Time,

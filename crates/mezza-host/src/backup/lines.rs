@@ -29,23 +29,23 @@ pub struct BackupManifest {
     pub made_ms: u64,
     /// The version of the program that made it.
     pub program: String,
-    /// How much is in it.
+    /// Numbers of contacts, notes and other rows in the backup.
     pub counts: BackupCounts,
     /// Every other entry but the padding.
     pub(super) entries: Vec<ManifestEntry>,
 }
 
-/// How much is in a backup.
+/// Numbers of rows in a backup.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BackupCounts {
-    /// Contacts, strangers who wait and blocked ones too.
+    /// Number of contacts, including requests and blocked contacts.
     pub contacts: u64,
-    /// Notes.
+    /// Number of notes.
     pub notes: u64,
-    /// Eras of contacts.
+    /// Number of eras of contacts.
     pub windows: u64,
-    /// Mixnets with charges.
+    /// Number of mixnets with used budget.
     pub networks: u64,
 }
 
@@ -98,8 +98,9 @@ pub(super) struct ContactLine {
     timer_s: u32,
     delivered: bool,
     read: bool,
-    /// Era and next number of the own notes to it.
+    /// Era of our notes to the contact.
     era: String,
+    /// Number of the next note to the contact in that era.
     next: u32,
 }
 

@@ -40,12 +40,12 @@ pub struct BackupReader<R = File> {
     key: BackupKey,
 }
 
-/// Where the rows of a restored device go.
+/// Receives the rows of a restored device.
 pub type RowSink<'a> = dyn FnMut(RecordChange) -> Result<(), Fault> + 'a;
 
 /// A backup that was read to its end.
 pub struct ReadBackup {
-    /// Its manifest.
+    /// Manifest of the backup.
     pub manifest: BackupManifest,
     /// `settings.toml`.
     pub settings: String,

@@ -43,7 +43,7 @@ pub struct BackupContent<'a> {
     pub made: Time,
 }
 
-/// Where the bytes of an entry go.
+/// Receives the bytes of an entry.
 type Sink<'a> = dyn FnMut(&[u8]) -> Result<(), Fault> + 'a;
 
 /// Writes a backup to a new file of mode 0600, durably. Returns its manifest.

@@ -47,7 +47,7 @@ pub trait Shell: Send {
 
 /// Consecutive wake-ups with a machine due again after which the loop pauses.
 const SPINS_MAX: u32 = 256;
-/// The length of that pause.
+/// The pause after [`SPINS_MAX`] wake-ups without progress.
 const SPIN_PAUSE: Duration = Duration::from_millis(5);
 
 /// Drives a machine until `stop` turns true, all senders of events are dropped, or its shell ends.

@@ -10,9 +10,11 @@ use mezza_messenger::Retention;
 const CLASS_SHIFT: u32 = 30;
 /// The mask of the number bits.
 const NUMBER_MASK: u32 = (1 << CLASS_SHIFT) - 1;
-/// Classes in the order of their codes.
+/// Class of records whose key rolls with the day.
 const ROLLING: u32 = 1;
+/// Class of records whose key ends with an expiry hour.
 const HOUR: u32 = 2;
+/// Class of records whose key ends with an expiry day.
 const DAY: u32 = 3;
 
 /// A bucket as stored in files, ordered by its code.

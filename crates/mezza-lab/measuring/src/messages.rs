@@ -6,7 +6,7 @@ use crate::rate::Call;
 
 /// Bytes of a message of a conversation round, sealed for the last mix.
 pub const BODY: usize = 368;
-/// Bytes of such a message and its tag.
+/// Bytes of a sealed message: the body and its 16-byte tag.
 pub const STRIDE: usize = BODY + 16;
 
 /// Numbers without a pattern, the same in every run.

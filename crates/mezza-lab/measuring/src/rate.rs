@@ -32,8 +32,9 @@ const CALLS_MAX: usize = 1_000_000;
 /// # Errors
 /// If standard input or output breaks.
 pub fn serve(version: &str, ops: &[&str], prepare: &Prepare) -> io::Result<()> {
+    let about = About { version, ops };
     for line in io::stdin().lock().lines() {
-        let answer = match answer_line(&line?, (version, ops), prepare) {
+        let answer = match answer_line(&line?, &about, prepare) {
             Ok(answer) => format!("ok {answer}"),
             Err(error) => format!("err {}", error.replace('\n', " ")),
         };
@@ -44,14 +45,16 @@ pub fn serve(version: &str, ops: &[&str], prepare: &Prepare) -> io::Result<()> {
     Ok(())
 }
 
-fn answer_line(
-    line: &str,
-    (version, ops): (&str, &[&str]),
-    prepare: &Prepare,
-) -> Result<String, String> {
+/// Facts of a program that it reports on request.
+struct About<'a> {
+    version: &'a str,
+    ops: &'a [&'a str],
+}
+
+fn answer_line(line: &str, about: &About<'_>, prepare: &Prepare) -> Result<String, String> {
     match *line.split(' ').collect::<Vec<_>>() {
-        ["version"] => Ok(version.to_owned()),
-        ["ops"] => Ok(ops.join(" ")),
+        ["version"] => Ok(about.version.to_owned()),
+        ["ops"] => Ok(about.ops.join(" ")),
         ["once", op, size] => {
             prepare(op, parse_number(size)?, 1)?(0);
             Ok(String::new())
@@ -130,13 +133,14 @@ mod tests {
     }
 
     fn ask(line: &str) -> Result<Vec<f64>, String> {
-        let answer = answer_line(line, ("x", &["add"]), &prepare)?;
+        let answer = answer_line(line, &About { version: "x", ops: &["add"] }, &prepare)?;
         Ok(answer.split(' ').map(|word| word.parse().expect("a number")).collect())
     }
 
     #[test]
     fn a_line_each_way() {
-        let say = |line: &str| answer_line(line, ("adder 1", &["add"]), &prepare);
+        let say =
+            |line: &str| answer_line(line, &About { version: "adder 1", ops: &["add"] }, &prepare);
         assert_eq!(say("version").as_deref(), Ok("adder 1"));
         assert_eq!(say("ops").as_deref(), Ok("add"));
         assert_eq!(say("once add 4").as_deref(), Ok(""));

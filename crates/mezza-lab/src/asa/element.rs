@@ -18,7 +18,7 @@ pub struct Element {
     place: Place,
 }
 
-/// Where an observer finds the field.
+/// The place at which an observer of the wire finds the element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     /// A field of the outgoing message of this kind: kind, index.
@@ -33,25 +33,24 @@ const COMMITMENT: u8 = 2;
 const OPENING: u8 = 3;
 const CIPHERTEXT: u8 = 6;
 
-const fn field(
-    name: &'static str,
-    variant: Variant,
-    (role, field): (CoinRole, usize),
-    place: Place,
-) -> Element {
-    Element { name, variant, target: Target { role, field }, place }
+const fn coin(role: CoinRole, field: usize) -> Target {
+    Target { role, field }
+}
+
+const fn field(name: &'static str, variant: Variant, target: Target, place: Place) -> Element {
+    Element { name, variant, target, place }
 }
 
 /// All elements. The first element of each variant is the one that most firewalls leave open.
 pub const ELEMENTS: [Element; 8] = [
-    field("A", Variant::Dh, (CoinRole::Exponent, 0), Place::Field(KEY, 0)),
-    field("X", Variant::DhComm, (CoinRole::Exponent, 0), Place::Opened),
-    field("C1", Variant::DhComm, (CoinRole::CommitmentS, 0), Place::Field(COMMITMENT, 0)),
-    field("C2", Variant::DhComm, (CoinRole::CommitmentS, 1), Place::Field(COMMITMENT, 1)),
-    field("r", Variant::DhComm, (CoinRole::CommitmentR, 0), Place::Field(OPENING, 0)),
-    field("s", Variant::DhComm, (CoinRole::CommitmentS, 2), Place::Field(OPENING, 1)),
-    field("c1", Variant::Eg, (CoinRole::Encryption, 1), Place::Field(CIPHERTEXT, 1)),
-    field("c0", Variant::Eg, (CoinRole::Encryption, 0), Place::Field(CIPHERTEXT, 0)),
+    field("A", Variant::Dh, coin(CoinRole::Exponent, 0), Place::Field(KEY, 0)),
+    field("X", Variant::DhComm, coin(CoinRole::Exponent, 0), Place::Opened),
+    field("C1", Variant::DhComm, coin(CoinRole::CommitmentS, 0), Place::Field(COMMITMENT, 0)),
+    field("C2", Variant::DhComm, coin(CoinRole::CommitmentS, 1), Place::Field(COMMITMENT, 1)),
+    field("r", Variant::DhComm, coin(CoinRole::CommitmentR, 0), Place::Field(OPENING, 0)),
+    field("s", Variant::DhComm, coin(CoinRole::CommitmentS, 2), Place::Field(OPENING, 1)),
+    field("c1", Variant::Eg, coin(CoinRole::Encryption, 1), Place::Field(CIPHERTEXT, 1)),
+    field("c0", Variant::Eg, coin(CoinRole::Encryption, 0), Place::Field(CIPHERTEXT, 0)),
 ];
 
 /// The elements of a variant.

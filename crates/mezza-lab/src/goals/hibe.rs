@@ -40,40 +40,47 @@ const DEAREST_WAY: u32 = 5;
 
 /// An implementation, and its name for the operation.
 type Side = (&'static str, &'static str);
-/// A goal: the limit on the speedup, our side, and the other implementation.
-type Goal = (Limit, Side, Side);
+
+/// A goal against another implementation.
+#[derive(Clone, Copy)]
+struct Goal {
+    /// The limit on the speedup.
+    limit: Limit,
+    ours: Side,
+    theirs: Side,
+}
 
 const SPEEDS: [Goal; 6] = [
-    (
-        faster_limit("H1", "keygen, one shot / hohibe, speed", 2.4),
-        ("hibe", "keygen"),
-        ("hohibe", "keygen"),
-    ),
-    (
-        faster_limit("H1", "keygen, table of P2 at hand / hohibe, speed", 3.8),
-        ("hibe", "keygen-comb"),
-        ("hohibe", "keygen"),
-    ),
-    (
-        faster_limit("H2", "encrypt 1 KiB, real epoch / hohibe, speed", 15.0),
-        ("hibe", "seal"),
-        ("hohibe", "seal"),
-    ),
-    (
-        faster_limit("H2", "encrypt 1 KiB, real epoch / paper profile, speed", 30.0),
-        ("hibe", "seal"),
-        ("fosam", "encrypt"),
-    ),
-    (
-        faster_limit("H3", "trial opening / hohibe, speed", 3.0),
-        ("hibe", "trial"),
-        ("hohibe", "open"),
-    ),
-    (
-        faster_limit("H3", "trial opening / paper profile, speed", 4.0),
-        ("hibe", "trial"),
-        ("fosam", "decrypt"),
-    ),
+    Goal {
+        limit: faster_limit("H1", "keygen, one shot / hohibe, speed", 2.4),
+        ours: ("hibe", "keygen"),
+        theirs: ("hohibe", "keygen"),
+    },
+    Goal {
+        limit: faster_limit("H1", "keygen, table of P2 at hand / hohibe, speed", 3.8),
+        ours: ("hibe", "keygen-comb"),
+        theirs: ("hohibe", "keygen"),
+    },
+    Goal {
+        limit: faster_limit("H2", "encrypt 1 KiB, real epoch / hohibe, speed", 15.0),
+        ours: ("hibe", "seal"),
+        theirs: ("hohibe", "seal"),
+    },
+    Goal {
+        limit: faster_limit("H2", "encrypt 1 KiB, real epoch / paper profile, speed", 30.0),
+        ours: ("hibe", "seal"),
+        theirs: ("fosam", "encrypt"),
+    },
+    Goal {
+        limit: faster_limit("H3", "trial opening / hohibe, speed", 3.0),
+        ours: ("hibe", "trial"),
+        theirs: ("hohibe", "open"),
+    },
+    Goal {
+        limit: faster_limit("H3", "trial opening / paper profile, speed", 4.0),
+        ours: ("hibe", "trial"),
+        theirs: ("fosam", "decrypt"),
+    },
 ];
 const MULTIPLICATIONS: Limit =
     Limit::at_most("H3", "trial opening / its multiplications in Fp", 1.25, "x").stretching(1.15);
@@ -95,7 +102,7 @@ const fn make_limits<const N: usize>(goals: [Goal; N]) -> [Limit; N] {
     let mut limits = [BOUNDARY; N];
     let mut at = 0;
     while at < N {
-        limits[at] = goals[at].0;
+        limits[at] = goals[at].limit;
         at += 1;
     }
     limits
@@ -130,7 +137,8 @@ impl Figures {
         Ok(self.find_series(side)?.deciding_cost())
     }
 
-    fn make_row(&self, (limit, ours, theirs): Goal) -> Result<Row> {
+    fn make_row(&self, goal: Goal) -> Result<Row> {
+        let Goal { limit, ours, theirs } = goal;
         let ratio = self.find_series(theirs)?.ratio_to(self.find_series(ours)?);
         let a = self.find_cost(ours)? / 1e6;
         let b = self.find_cost(theirs)? / 1e6;
@@ -164,7 +172,7 @@ fn measure_operations(bench: &mut Bench) -> Result<Vec<Row>> {
     };
     let figures = Figures(bench.run_interleaved(&mut peers, cases)?);
     let speeds = SPEEDS.into_iter().map(|goal| match &absent {
-        Some(reason) if goal.2.0 == "hohibe" => Ok(goal.0.no_peer(reason.as_str())),
+        Some(reason) if goal.theirs.0 == "hohibe" => Ok(goal.limit.no_peer(reason.as_str())),
         _ => figures.make_row(goal),
     });
     let mut rows = speeds.collect::<Result<Vec<Row>>>()?;

@@ -58,48 +58,84 @@ const THEIRS: [(&str, Theirs); 2] = [
     ("providers", &[("ring", "seal", "ring:messages")]),
 ];
 
-/// A goal: the limit on the speedup, the operation, and both implementations.
-type Goal = (Limit, &'static str, &'static str, &'static str);
+/// A goal of one implementation against another.
+#[derive(Clone, Copy)]
+struct Goal {
+    /// The limit on the speedup.
+    limit: Limit,
+    op: &'static str,
+    who: &'static str,
+    peer: &'static str,
+}
 
 /// The goals of the vector kernel.
 const VECTORS: [Goal; 6] = [
-    (faster_limit("L1", "X25519, one scalar: ifma / dalek, speed", 8.0), "shared", "ifma", "dalek"),
-    (
-        faster_limit("L1", "X25519, one scalar: ifma / crypto_mb, speed", 1.1),
-        "shared",
-        "ifma",
-        "crypto_mb",
-    ),
-    (faster_limit("L2", "fixed point: ifma / dalek, speed", 10.0), "fixed", "ifma", "dalek"),
-    (shown_limit("L2", "fixed point: ifma / crypto_mb, speed"), "fixed", "ifma", "crypto_mb"),
-    (faster_limit("L3", "seal 368 B, fresh key: ifma / ring, speed", 2.5), "seal", "ifma", "ring"),
-    (shown_limit("L3", "seal 368 B, fresh key: ifma / aws-lc, speed"), "seal", "ifma", "library"),
+    Goal {
+        limit: faster_limit("L1", "X25519, one scalar: ifma / dalek, speed", 8.0),
+        op: "shared",
+        who: "ifma",
+        peer: "dalek",
+    },
+    Goal {
+        limit: faster_limit("L1", "X25519, one scalar: ifma / crypto_mb, speed", 1.1),
+        op: "shared",
+        who: "ifma",
+        peer: "crypto_mb",
+    },
+    Goal {
+        limit: faster_limit("L2", "fixed point: ifma / dalek, speed", 10.0),
+        op: "fixed",
+        who: "ifma",
+        peer: "dalek",
+    },
+    Goal {
+        limit: shown_limit("L2", "fixed point: ifma / crypto_mb, speed"),
+        op: "fixed",
+        who: "ifma",
+        peer: "crypto_mb",
+    },
+    Goal {
+        limit: faster_limit("L3", "seal 368 B, fresh key: ifma / ring, speed", 2.5),
+        op: "seal",
+        who: "ifma",
+        peer: "ring",
+    },
+    Goal {
+        limit: shown_limit("L3", "seal 368 B, fresh key: ifma / aws-lc, speed"),
+        op: "seal",
+        who: "ifma",
+        peer: "library",
+    },
 ];
 /// The goals of the portable kernel: at most 5 % slower than dalek, which is the measurement error;
 /// sealing in 0.40 of the time of `RustCrypto`.
 const PORTABLE: [Goal; 3] = [
-    (
-        faster_limit("L1", "X25519, one scalar: portable / dalek, speed", 0.95),
-        "shared",
-        "portable",
-        "dalek",
-    ),
-    (
-        faster_limit("L2", "fixed point: portable / dalek, speed", 0.95),
-        "fixed",
-        "portable",
-        "dalek",
-    ),
-    (
-        faster_limit("L3", "seal 368 B, fresh key: portable / rustcrypto, speed", 2.5),
-        "seal",
-        "portable",
-        "rustcrypto",
-    ),
+    Goal {
+        limit: faster_limit("L1", "X25519, one scalar: portable / dalek, speed", 0.95),
+        op: "shared",
+        who: "portable",
+        peer: "dalek",
+    },
+    Goal {
+        limit: faster_limit("L2", "fixed point: portable / dalek, speed", 0.95),
+        op: "fixed",
+        who: "portable",
+        peer: "dalek",
+    },
+    Goal {
+        limit: faster_limit("L3", "seal 368 B, fresh key: portable / rustcrypto, speed", 2.5),
+        op: "seal",
+        who: "portable",
+        peer: "rustcrypto",
+    },
 ];
 /// The goal against the ladder of aws-lc, which a mix uses on a processor without vectors.
-const AWS_LC: Goal =
-    (shown_limit("L1", "X25519, one scalar: aws-lc / dalek, speed"), "shared", "aws-lc", "dalek");
+const AWS_LC: Goal = Goal {
+    limit: shown_limit("L1", "X25519, one scalar: aws-lc / dalek, speed"),
+    op: "shared",
+    who: "aws-lc",
+    peer: "dalek",
+};
 /// L6: the build time.
 const BUILD: Limit = Limit::at_most("L6", "release build of the crate, CPU", 30.0, "s");
 
@@ -116,7 +152,7 @@ const fn make_limits<const N: usize>(goals: [Goal; N]) -> [Limit; N] {
     let mut limits = [BUILD; N];
     let mut at = 0;
     while at < N {
-        limits[at] = goals[at].0;
+        limits[at] = goals[at].limit;
         at += 1;
     }
     limits
@@ -137,7 +173,8 @@ impl Figures {
         Ok(format!("{who} {:.1} k/s ({ns:.0} ns)", 1e6 / ns))
     }
 
-    fn make_row(&self, (limit, op, who, peer): Goal) -> Result<Row> {
+    fn make_row(&self, goal: Goal) -> Result<Row> {
+        let Goal { limit, op, who, peer } = goal;
         let ratio =
             self.contest.find_series(&(peer, op))?.ratio_to(self.contest.find_series(&(who, op))?);
         let beside = format!(
@@ -187,9 +224,9 @@ fn measure_rates(bench: &mut Bench) -> Result<Vec<Row>> {
     let contest = bench.run_interleaved(&mut peers, cases)?;
     let figures = Figures { contest, count: count.into() };
     let missing = |who| absent.iter().find(|(missing, _)| *missing == who);
-    let on_vectors = VECTORS.into_iter().map(|goal| match missing(goal.3) {
-        _ if !has_ifma => Ok(goal.0.not_here(LACKING)),
-        Some((_, reason)) => Ok(goal.0.no_peer(reason.as_str())),
+    let on_vectors = VECTORS.into_iter().map(|goal| match missing(goal.peer) {
+        _ if !has_ifma => Ok(goal.limit.not_here(LACKING)),
+        Some((_, reason)) => Ok(goal.limit.no_peer(reason.as_str())),
         None => figures.make_row(goal),
     });
     let portable = PORTABLE.into_iter().map(|goal| figures.make_row(goal));
@@ -248,8 +285,7 @@ mod tests {
 
     #[test]
     fn what_this_cpu_cannot_run_is_counted_and_decides_nothing() {
-        let rows: Vec<Row> =
-            VECTORS.into_iter().map(|(limit, ..)| limit.not_here(LACKING)).collect();
+        let rows: Vec<Row> = VECTORS.into_iter().map(|goal| goal.limit.not_here(LACKING)).collect();
         assert!(rows.iter().all(|row| row.verdict() == Verdict::NotHere));
         assert!(rows[0].to_lines()[0].ends_with("NOT MEASURABLE HERE avx512ifma missing"));
         assert_eq!(exit_code(&rows, true), Exit::Done);
@@ -258,7 +294,7 @@ mod tests {
     #[test]
     fn an_absent_peer_decides_where_its_row_must_hold() {
         let [must, context] =
-            [1, 3].map(|at: usize| VECTORS[at].0.no_peer("crypto_mb is not here"));
+            [1, 3].map(|at: usize| VECTORS[at].limit.no_peer("crypto_mb is not here"));
         assert_eq!((must.weight, context.weight), (Weight::Must, Weight::Context));
         assert_eq!(
             (exit_code(&[must], true), exit_code(&[context], true)),

@@ -111,49 +111,83 @@ fn format_time(ns: f64) -> String {
     }
 }
 
-/// A goal against a peer: limit, operation, bytes of a body.
-type Goal = (Limit, &'static str, usize);
+/// A goal of an operation.
+#[derive(Clone, Copy)]
+struct Goal {
+    limit: Limit,
+    op: &'static str,
+    /// Bytes of a body.
+    size: usize,
+}
 
 const FILE: usize = 1_400_000;
 /// T1, against vodozemac.
 const VODOZEMAC: [Goal; 4] = [
-    (ratio_limit("T1", "v3 seal 32 B / vodozemac", 0.20), "seal", 32),
-    (ratio_limit("T1", "v3 open 32 B / vodozemac", 1.0), "open", 32),
-    (ratio_limit("T1", "v3 turn / vodozemac", 0.80), "turn", 32),
-    (ratio_limit("T1", "v3 seal 1.4 MB / vodozemac", 0.85), "seal", FILE),
+    Goal { limit: ratio_limit("T1", "v3 seal 32 B / vodozemac", 0.20), op: "seal", size: 32 },
+    Goal { limit: ratio_limit("T1", "v3 open 32 B / vodozemac", 1.0), op: "open", size: 32 },
+    Goal { limit: ratio_limit("T1", "v3 turn / vodozemac", 0.80), op: "turn", size: 32 },
+    Goal { limit: ratio_limit("T1", "v3 seal 1.4 MB / vodozemac", 0.85), op: "seal", size: FILE },
 ];
 /// T2, against Java.
 const JAVA: [Goal; 4] = [
-    (ratio_limit("T2", "v3 turn / Java", 0.33), "turn", 32),
-    (ratio_limit("T2", "v3 session, initiator / Java", 0.40), "init", 32),
-    (ratio_limit("T2", "v3 session, responder / Java", 0.40), "resp", 32),
-    (ratio_limit("T2", "v3 seal 32 B / Java", 0.25), "seal", 32),
+    Goal { limit: ratio_limit("T2", "v3 turn / Java", 0.33), op: "turn", size: 32 },
+    Goal { limit: ratio_limit("T2", "v3 session, initiator / Java", 0.40), op: "init", size: 32 },
+    Goal { limit: ratio_limit("T2", "v3 session, responder / Java", 0.40), op: "resp", size: 32 },
+    Goal { limit: ratio_limit("T2", "v3 seal 32 B / Java", 0.25), op: "seal", size: 32 },
 ];
 /// T2, against wacore-libsignal.
 const WACORE: [Goal; 2] = [
-    (ratio_limit("T2", "v3 session, initiator / wacore-libsignal", 0.85), "init", 32),
-    (ratio_limit("T2", "v3 session, responder / wacore-libsignal", 0.85), "resp", 32),
+    Goal {
+        limit: ratio_limit("T2", "v3 session, initiator / wacore-libsignal", 0.85),
+        op: "init",
+        size: 32,
+    },
+    Goal {
+        limit: ratio_limit("T2", "v3 session, responder / wacore-libsignal", 0.85),
+        op: "resp",
+        size: 32,
+    },
 ];
 /// Goals that are shown without a limit.
 const BESIDE: [Goal; 2] = [
-    (Limit::none("T2", "v3 session, initiator / vodozemac", "x"), "init", 32),
-    (Limit::none("T2", "v3 session, responder / vodozemac", "x"), "resp", 32),
+    Goal {
+        limit: Limit::none("T2", "v3 session, initiator / vodozemac", "x"),
+        op: "init",
+        size: 32,
+    },
+    Goal {
+        limit: Limit::none("T2", "v3 session, responder / vodozemac", "x"),
+        op: "resp",
+        size: 32,
+    },
 ];
 /// T3: our suites compared with each other. CPUs differ in AES, so the limits leave room for short
 /// texts.
 const SUITES: [Goal; 6] = [
-    (ratio_limit("T3", "b2c20 seal 32 B / v3", 0.75), "seal", 32),
-    (ratio_limit("T3", "b2c20 seal 1 KiB / v3", 0.88), "seal", 1_024),
-    (ratio_limit("T3", "b2c20 seal 1.4 MB / v3", 0.98), "seal", FILE),
-    (ratio_limit("T3", "b2c20 open 32 B / v3", 0.55), "open", 32),
-    (ratio_limit("T3", "b2c20 open 1 KiB / v3", 0.60), "open", 1_024),
-    (ratio_limit("T3", "b2c20 open 1.4 MB / v3", 0.92), "open", FILE),
+    Goal { limit: ratio_limit("T3", "b2c20 seal 32 B / v3", 0.75), op: "seal", size: 32 },
+    Goal { limit: ratio_limit("T3", "b2c20 seal 1 KiB / v3", 0.88), op: "seal", size: 1_024 },
+    Goal { limit: ratio_limit("T3", "b2c20 seal 1.4 MB / v3", 0.98), op: "seal", size: FILE },
+    Goal { limit: ratio_limit("T3", "b2c20 open 32 B / v3", 0.55), op: "open", size: 32 },
+    Goal { limit: ratio_limit("T3", "b2c20 open 1 KiB / v3", 0.60), op: "open", size: 1_024 },
+    Goal { limit: ratio_limit("T3", "b2c20 open 1.4 MB / v3", 0.92), op: "open", size: FILE },
 ];
 /// T3: the paper's suite, ratchets alone.
 const PAPER: [Goal; 3] = [
-    (ratio_limit("T3", "paper seal 32 B / v3, ratchets alone", 0.80), "seal", 32),
-    (ratio_limit("T3", "paper seal 1 KiB / v3, ratchets alone", 0.60), "seal", 1_024),
-    (ratio_limit("T3", "paper seal 1.4 MB / v3, ratchets alone", 0.45), "seal", FILE),
+    Goal {
+        limit: ratio_limit("T3", "paper seal 32 B / v3, ratchets alone", 0.80),
+        op: "seal",
+        size: 32,
+    },
+    Goal {
+        limit: ratio_limit("T3", "paper seal 1 KiB / v3, ratchets alone", 0.60),
+        op: "seal",
+        size: 1_024,
+    },
+    Goal {
+        limit: ratio_limit("T3", "paper seal 1.4 MB / v3, ratchets alone", 0.45),
+        op: "seal",
+        size: FILE,
+    },
 ];
 /// T4: messages out of order.
 const AHEAD: [Limit; 3] = [
@@ -177,7 +211,7 @@ const fn make_limits<const N: usize>(goals: [Goal; N]) -> [Limit; N] {
     let mut limits = [AHEAD[0]; N];
     let mut at = 0;
     while at < N {
-        limits[at] = goals[at].0;
+        limits[at] = goals[at].limit;
         at += 1;
     }
     limits
@@ -199,10 +233,15 @@ fn beside_peers(bench: &mut Bench) -> Result<Vec<Row>> {
         let Ok(found) = found else { continue };
         let peer = peers.len();
         peers.push(found);
-        wanted.extend(goals.iter().map(|&(_, op, size)| Wanted { peer, who: name, op, size }));
+        wanted.extend(goals.iter().map(|&Goal { op, size, .. }| Wanted {
+            peer,
+            who: name,
+            op,
+            size,
+        }));
     }
     let mut ours: Vec<(&str, usize)> =
-        all.iter().flat_map(|(_, goals)| goals).map(|&(_, op, size)| (op, size)).collect();
+        all.iter().flat_map(|(_, goals)| goals).map(|goal| (goal.op, goal.size)).collect();
     ours.sort_unstable();
     ours.dedup();
     for who in ["v3", "v3-portable", "bare-v3"] {
@@ -214,7 +253,7 @@ fn beside_peers(bench: &mut Bench) -> Result<Vec<Row>> {
         let missing = absent.iter().find(|(absent, _)| absent == name);
         for goal in goals {
             rows.push(match missing {
-                Some((_, reason)) => goal.0.no_peer(reason.clone()),
+                Some((_, reason)) => goal.limit.no_peer(reason.clone()),
                 None => make_peer_row(&figures, name, *goal)?,
             });
         }
@@ -224,7 +263,8 @@ fn beside_peers(bench: &mut Bench) -> Result<Vec<Row>> {
 
 /// Makes one row against a peer. The lines below show our portable backend, and our ratchet without
 /// the database rows, which some peers do not make.
-fn make_peer_row(figures: &Figures, name: &'static str, (limit, op, size): Goal) -> Result<Row> {
+fn make_peer_row(figures: &Figures, name: &'static str, goal: Goal) -> Result<Row> {
+    let Goal { limit, op, size } = goal;
     let row = figures.make_row(limit, [["v3", op], [name, op]], size)?;
     let portable = figures.find_ratio(["v3-portable", op], [name, op], size)?;
     let bare = figures.find_ratio(["bare-v3", op], [name, op], size)?;
@@ -243,7 +283,7 @@ fn measure_suites(bench: &mut Bench) -> Result<Vec<Row>> {
     }
     let figures = Figures::measure(bench, &mut [PeerProcess::start_ours()?], wanted)?;
     let mut rows = Vec::new();
-    for (limit, op, size) in SUITES {
+    for Goal { limit, op, size } in SUITES {
         let row = figures.make_row(limit, [["b2c20", op], ["v3", op]], size)?;
         let bare = figures.find_ratio(["bare-b2c20", op], ["bare-v3", op], size)?;
         let portable = figures.find_ratio(["b2c20-portable", op], ["v3", op], size)?;
@@ -252,7 +292,7 @@ fn measure_suites(bench: &mut Bench) -> Result<Vec<Row>> {
             row.with_detail(bare).with_detail(format!("Portable instead of AwsLc: {portable}")),
         );
     }
-    for (limit, op, size) in PAPER {
+    for Goal { limit, op, size } in PAPER {
         let row = figures.make_row(limit, [["bare-paper", op], ["bare-v3", op]], size)?;
         let open = figures.find_ratio(["bare-paper", "open"], ["bare-v3", "open"], size)?;
         rows.push(row.with_detail(format!("open: {open}")));

@@ -11,7 +11,7 @@ use mezza_sim::SimRng;
 use mezza_sim::crowd::movement::{Density, Movement};
 use mezza_sim::crowd::{Crowd, RadioModel};
 
-use liars::{Liar, Liars};
+use liars::{Liar, LiarShare, Liars};
 
 /// Maximum distance of clocks that share a time, µs.
 const STEP: i64 = 1_000_000;
@@ -41,8 +41,8 @@ pub struct Scene {
     pub spread_s: u64,
     /// Percentage of devices that lost their clock and begin in May 2024.
     pub lost_percent: u64,
-    /// The behaviour of liars, and their share in thousandths.
-    pub liars: Option<(Liar, u64)>,
+    /// The liars; `None` if all devices are honest.
+    pub liars: Option<LiarShare>,
     /// Time between two messages of a user; `None` for no messages.
     pub every_s: Option<u64>,
     /// Bytes of a cell.
@@ -93,7 +93,9 @@ impl Scene {
         };
         let settings = match self.liars {
             // Room for the flooded cells during their lifetime.
-            Some((Liar::Every(_), _)) => CrewSettings { ring: FLOOD_RING, ..settings },
+            Some(LiarShare { liar: Liar::Every(_), .. }) => {
+                CrewSettings { ring: FLOOD_RING, ..settings }
+            }
             _ => settings,
         };
         let mut clocks = draw_clocks(self.users, self.good_percent, self.spread_s, &mut dice);
@@ -278,7 +280,7 @@ mod tests {
     #[test]
     fn good_clocks_are_agreed_on_and_liars_are_not_counted() {
         let scene = Scene {
-            liars: Some((Liar::Collude(60), 100)),
+            liars: Some(Liar::Collude(60).with_share(100)),
             ..Scene::ours(100, 3).without_messages()
         };
         let mut stage = scene.begin_stage();

@@ -184,7 +184,8 @@ thread_local! {
     static KEPT: RefCell<BTreeMap<&'static str, Rc<RefCell<Receiver>>>> = RefCell::default();
 }
 
-/// Returns the receiver of an operation, made at the first batch.
+/// Returns the receiver with which an operation is measured. It is made for the first batch and
+/// reused by the next ones.
 fn keep_receiver(
     op: &'static str,
     make: impl FnOnce() -> Result<Receiver>,

@@ -31,7 +31,7 @@ pub const ALL: &[Experiment] = &[Experiment::calculated(
     report_asa,
 )];
 
-/// One cell to run.
+/// One cell of the attack matrix: an attack on one element behind one firewall.
 #[derive(Clone, Copy)]
 struct Try {
     element: &'static Element,

@@ -180,21 +180,35 @@ fn plus_order_3(bytes: &[u8; 48]) -> Result<[u8; 48]> {
     Ok(Zk::from(bls12_381::G1Projective::from(a) + b).to_compressed())
 }
 
+/// One column of an exhibit.
+struct Exhibit<'a> {
+    /// The variant that is attacked.
+    text: &'a str,
+    /// The result of the attack.
+    found: String,
+    /// True if the result is the expected one.
+    holds: bool,
+}
+
+impl<'a> Exhibit<'a> {
+    const fn new(text: &'a str, found: String, holds: bool) -> Self {
+        Self { text, found, holds }
+    }
+}
+
 /// Adds both columns of an exhibit: the attack must succeed against the weak variant and fail
 /// against ours.
-fn add_both(report: &mut Report, weak: (&str, String, bool), ours: (&str, String, bool)) {
-    let (weak_text, weak_found, succeeds) = weak;
-    let (ours_text, ours_found, fails) = ours;
-    report.add_line(format!("weak   {weak_text}: {weak_found}"));
-    report.add_line(format!("ours   {ours_text}: {ours_found}"));
+fn add_both(report: &mut Report, weak: Exhibit<'_>, ours: Exhibit<'_>) {
+    report.add_line(format!("weak   {}: {}", weak.text, weak.found));
+    report.add_line(format!("ours   {}: {}", ours.text, ours.found));
     report.shapes.push(Claim::is(
-        format!("the attack succeeds on: {weak_text}"),
-        weak_found,
-        succeeds,
+        format!("the attack succeeds on: {}", weak.text),
+        weak.found,
+        weak.holds,
     ));
     report.shapes.push(Claim::is(
-        format!("the attack fails on ours: {ours_text}"),
-        ours_found,
-        fails,
+        format!("the attack fails on ours: {}", ours.text),
+        ours.found,
+        ours.holds,
     ));
 }

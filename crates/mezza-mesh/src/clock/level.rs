@@ -30,7 +30,8 @@ const REACH_MIN: i64 = SECOND;
 /// The reach is half of [`REACH`] after this number of votes, a third after twice as many, and so
 /// on.
 const PATIENCE: i64 = 10;
-/// The count of votes with which a search begins after a run of holds.
+/// Number of votes that a clock is assumed to have sought already if it was agreed and begins to
+/// seek again: it moves in smaller steps than a new clock.
 const AGAIN: u32 = 30;
 /// A clock that was agreed once and has sought for this number of votes is between two crowds.
 const STUCK: u32 = 60;

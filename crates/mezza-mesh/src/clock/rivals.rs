@@ -30,7 +30,7 @@ const CLUSTER: i64 = 60 * SECOND;
 /// Peers that must agree.
 const QUORUM: usize = 3;
 
-/// The state of such a vote.
+/// The state of a vote of another mesh project.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RivalState {
     /// The newest beacons, possibly several of one neighbour.

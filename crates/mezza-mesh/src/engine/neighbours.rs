@@ -28,8 +28,9 @@ pub struct MeshNeighbour {
     pub heard_at: u64,
     /// Time of its last beacon, or of the first contact; 0 after a farewell.
     pub beacon_at: u64,
-    /// Its number in the order of first contacts, and the time of that contact.
+    /// Position of this neighbour in the order of first contacts.
     met: u64,
+    /// Time of the first contact.
     pub(super) met_at: u64,
     /// The last beacon of the neighbour.
     pub beacon: Beacon,
@@ -50,26 +51,33 @@ pub struct MeshNeighbour {
     pub(super) busies: u32,
     /// Time when our set was last sent to the neighbour.
     pub(super) synced_at: u64,
-    /// End of the time in which its unasked cells are accepted, and how many.
+    /// End of the time in which unasked cells of the neighbour are accepted.
     pub(super) sync_until: u64,
+    /// Number of unasked cells that are still accepted.
     pub(super) unasked: u32,
     pub(super) sync_due: bool,
-    /// Time of the last response to its comparisons, and the slices answered since.
+    /// Time of the last response to the neighbour's comparisons.
     pub(super) answered_at: u64,
+    /// The slices answered since that response, one bit each.
     pub(super) answered: u64,
-    /// New cells that may be requested from it now, and the time of that count.
+    /// Number of new cells that may be requested from the neighbour at `tokens_at`.
     pub(super) tokens: u64,
+    /// The time for which `tokens` was counted.
     pub(super) tokens_at: u64,
-    /// Cells requested by it and owed to it in this minute, and the start of the minute.
+    /// Number of cells requested by the neighbour, or owed to it, in the minute from `drawn_at`.
     pub(super) drawn: u32,
+    /// Start of the minute of `drawn`.
     pub(super) drawn_at: u64,
-    /// Cells requested by it in this second, and the start of the second.
+    /// Number of cells requested by the neighbour in the second from `asked_at`.
     pub(super) asked: u32,
+    /// Start of the second of `asked`.
     pub(super) asked_at: u64,
     /// Time when its old announcements last made room for new ones.
     pub(super) outdated_at: u64,
-    /// Cells that comparisons may still send to it in this minute, and the start of the minute.
+    /// Number of cells that comparisons may still send to the neighbour in the minute from
+    /// `answers_at`.
     pub(super) answers: u32,
+    /// Start of the minute of `answers`.
     pub(super) answers_at: u64,
 }
 

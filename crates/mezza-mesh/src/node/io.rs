@@ -16,7 +16,7 @@ pub type LinkNumber = u32;
 /// A frame's source: a number that the driver gives to each address.
 pub type Source = u64;
 
-/// How a link carries frames.
+/// The kind of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinkKind {
     /// One frame reaches all devices in range; carries the two smaller classes of cells.
@@ -50,7 +50,7 @@ impl LinkKind {
 /// Settings of a node.
 #[derive(Clone, Debug)]
 pub struct NodeSettings {
-    /// How the clock votes.
+    /// The rule by which the clock votes.
     pub mode: ClockMode,
     /// The only life of cells that this network carries; `None`: all lives.
     pub life: Option<CellLife>,
@@ -211,12 +211,12 @@ pub enum Output {
         /// The id of the cell.
         id: CellId,
     },
-    /// A neighbour announced an own cell after getting it.
+    /// A neighbour announced one of our own cells, after it had received it.
     Handed {
         /// The ticket of the cell.
         ticket: Ticket,
     },
-    /// More neighbours announced an own cell after getting it.
+    /// Further neighbours announced one of our own cells, after they had received it.
     Carried {
         /// The ticket of the cell.
         ticket: Ticket,

@@ -40,7 +40,7 @@ pub struct NodeStatus {
     pub state: ClockState,
     /// The grade of the device's own clock.
     pub grade: Grade,
-    /// How the clock votes.
+    /// The rule by which the clock votes.
     pub mode: ClockMode,
     /// Number of live cells.
     pub live: u32,

@@ -49,24 +49,25 @@ struct Used {
 /// One cell that asks for room.
 #[derive(Clone, Copy, Debug)]
 pub struct StoreClaim {
-    /// Its bringer.
+    /// The bringer of the cell.
     pub from: Origin,
-    /// Its facts.
+    /// The facts of the cell.
     pub facts: CellFacts,
-    /// Its bytes.
+    /// The size of the cell, bytes.
     pub bytes: usize,
     /// The tick of now. A tick ahead of it protects no cell.
     pub cur: u32,
 }
 
-/// Marks the numbers of bringers of an earlier run, so that they are none of the present ones.
+/// Bit that marks the numbers of bringers of an earlier run, so that they differ from the present
+/// ones.
 const KEPT_BRINGER: u64 = 1 << 62;
 
 /// The use of a slot.
 #[derive(Clone, Debug)]
 enum Entry {
     Free,
-    /// A missing cell announced under these eight bytes.
+    /// A missing cell, of which a neighbour announced the first eight bytes of the id.
     Expected {
         short: u64,
         announced: Announced,

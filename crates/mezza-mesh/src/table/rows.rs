@@ -18,8 +18,9 @@ pub type Seat = u32;
 #[derive(Clone, Debug)]
 pub struct Rows {
     words: usize,
-    /// Number of engines with room, and number of seats taken.
+    /// Number of engines that have room.
     seats: usize,
+    /// Number of engines with a seat.
     taken: usize,
     /// Lines of a word and seat: one, plus one for every eight neighbours.
     stride: usize,

@@ -10,9 +10,9 @@ use mezza_core::{DecodeError, Reader, Writer, labelled_hash, snapshot};
 use crate::io::RelayConnectionId;
 use crate::relay_wire::MailboxAddress;
 
-/// Most bytes of a host name (RFC 1035, section 2.3.4, without the final dot).
+/// Maximum length of a host name in bytes (RFC 1035, section 2.3.4, without the final dot).
 const NAME_BYTES_MAX: usize = 253;
-/// Most bytes of one label of a host name (RFC 1035, section 2.3.4).
+/// Maximum length of one label of a host name in bytes (RFC 1035, section 2.3.4).
 const LABEL_BYTES_MAX: usize = 63;
 
 /// The Ed25519 key by which a relay proves itself in TLS, 32 bytes.

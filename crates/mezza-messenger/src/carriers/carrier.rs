@@ -1,4 +1,4 @@
-//! The trait through which the device uses one carrier.
+//! The traits through which the device uses one carrier.
 
 use alloc::vec::Vec;
 
@@ -10,10 +10,10 @@ use crate::card::RelayEntry;
 use crate::error::DeviceError;
 use crate::evidence::WaitReason;
 use crate::io::{
-    At, CarrierConnection, CarrierState, ContactFacts, ContactId, DateStep, DeliveryProblem,
-    Dropped, FetchPurpose, Forget, Handover, HelloPlace, InviterFacts, Leaving, Missing, News,
-    PersonRows, Publication, Receiving, RecordKind, Route, RouteTerms, Step, StoredRows, Unloaded,
-    fits_vault,
+    At, CarrierConnection, CarrierId, CarrierState, ContactFacts, ContactId, DateStep,
+    DeliveryProblem, Dropped, FetchPurpose, Forget, Handover, HelloPlace, InviterFacts, Leaving,
+    Missing, News, PersonRows, Publication, Receiving, RecordKind, Route, RouteTerms, Step,
+    StoredRows, Unloaded, fits_vault,
 };
 use crate::note::Item;
 
@@ -32,9 +32,30 @@ pub struct Welcome<'a> {
     pub exporter: Exporter,
 }
 
-/// A carrier. Each default method does nothing and returns the empty value (house 4a).
-#[expect(unused_variables, reason = "who answers nothing looks at nothing")]
-pub trait Carrier {
+/// A carrier: its ID, its timers and its events. The other five traits say what it transports and
+/// stores. Each default method does nothing and returns the empty value, so that a carrier implements
+/// only what it has.
+#[expect(unused_variables, reason = "default methods ignore their arguments")]
+pub trait Carrier: Routing + Exchange + Bundles + Invitations + Storage {
+    /// Returns the ID of the carrier.
+    fn id(&self) -> CarrierId;
+    /// Moves stored times after a correction of the date (MSG-104).
+    fn apply_date_step(&mut self, date: &DateStep, at: &mut At<'_>) {}
+    /// Checks all timers again, because the clock shows an earlier time than at the last wake.
+    fn recheck_timers(&mut self, at: &mut At<'_>) {}
+    /// Starts the carrier with the device.
+    fn start(&mut self, at: &mut At<'_>) {}
+    /// Handles an expired timer of the carrier. `busy` returns true if notes wait for the contact.
+    fn handle_timer(&mut self, number: u64, busy: &dyn Fn(ContactId) -> bool, at: &mut At<'_>) {}
+    /// Returns the carrier's next event.
+    fn next_news(&mut self) -> Option<News> {
+        None
+    }
+}
+
+/// Routes and parcels: where a parcel can leave now, and at which level.
+#[expect(unused_variables, reason = "default methods ignore their arguments")]
+pub trait Routing {
     /// Returns the state of the carrier; with `to`, the state of the route to that contact.
     fn state(&self, to: Option<&ContactFacts<'_>>, now: Time) -> Option<CarrierState> {
         None
@@ -47,11 +68,9 @@ pub trait Carrier {
     fn trouble(&self, contact: ContactId) -> Option<DeliveryProblem> {
         None
     }
-
     /// Prepares a route to a contact for a note at `pin` or above.
     fn prepare_route(&mut self, to: &ContactFacts<'_>, pin: u8, at: &mut At<'_>) {}
-    /// Returns the route to a contact that is usable now at this pin or above. The `bool` is true
-    /// if the user wrote the note.
+    /// Returns the route to a contact that is usable now at this pin or above.
     fn select_route(
         &self,
         to: &ContactFacts<'_>,
@@ -94,7 +113,11 @@ pub trait Carrier {
     fn rejected_count(&self) -> u64 {
         0
     }
+}
 
+/// Items that a carrier exchanges with the device of a contact, and its state for each contact.
+#[expect(unused_variables, reason = "default methods ignore their arguments")]
+pub trait Exchange {
     /// Returns true if the carrier owes the contact an item.
     fn has_to_say(&self, to: &ContactFacts<'_>, now: Time) -> bool {
         false
@@ -112,10 +135,6 @@ pub trait Carrier {
         exporter: &mut Option<Exporter>,
         at: &mut At<'_>,
     ) {
-    }
-    /// Returns true if a note with these items is an invitation.
-    fn is_invitation(&self, items: &[Item]) -> bool {
-        false
     }
     /// Notifies the carrier of items from a contact.
     fn on_items_received(
@@ -145,7 +164,15 @@ pub trait Carrier {
     fn has_place_for(&self, contact: ContactId) -> bool {
         false
     }
+    /// Forgets the state of a contact or of an inviter.
+    fn forget_contact(&mut self, contact: ContactId, what: Forget, at: &mut At<'_>) {}
+    /// Draws keys in advance for the next note to the contact that was just written to.
+    fn prepare_next_note(&mut self, rng: &mut dyn CryptoRng) {}
+}
 
+/// Prekey bundles and cards: what other devices need before their first message.
+#[expect(unused_variables, reason = "default methods ignore their arguments")]
+pub trait Bundles {
     /// Returns true if the bundle of a contact should be fetched now, before it is needed.
     fn wants_bundle(&self, to: &ContactFacts<'_>, now: Time) -> bool {
         false
@@ -184,7 +211,30 @@ pub trait Carrier {
     fn prekey_stock(&self) -> Option<(Option<u16>, u32)> {
         None
     }
+    /// Returns the change of our card that these relays would cause.
+    fn plan_own_card(
+        &self,
+        relays: &[RelayEntry],
+        now: Time,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<Option<CardPlan>, DeviceError> {
+        Ok(None)
+    }
+    /// Returns the carrier's part of our card: its kind and its bytes.
+    fn card_part(&self, now: Time) -> Option<(u8, Vec<u8>)> {
+        None
+    }
+    /// Notifies the carrier that the card of the plan is now our card.
+    fn adopt_plan(&mut self, plan: &mut CardPlan, at: &mut At<'_>) {}
+}
 
+/// Invitations: first messages over a carrier that both sides reach without a bundle.
+#[expect(unused_variables, reason = "default methods ignore their arguments")]
+pub trait Invitations {
+    /// Returns true if a note with these items is an invitation.
+    fn is_invitation(&self, items: &[Item]) -> bool {
+        false
+    }
     /// Returns the inviters that have not sent a card.
     fn inviters(&self) -> Vec<InviterFacts> {
         Vec::new()
@@ -207,37 +257,15 @@ pub trait Carrier {
     ) -> Option<u8> {
         None
     }
-    /// Forgets the state of a contact or of an inviter.
-    fn forget_contact(&mut self, contact: ContactId, what: Forget, at: &mut At<'_>) {}
-
-    /// Returns the change of our card that these relays would cause.
-    fn plan_own_card(
-        &self,
-        relays: &[RelayEntry],
-        now: Time,
-        rng: &mut dyn CryptoRng,
-    ) -> Result<Option<CardPlan>, DeviceError> {
-        Ok(None)
-    }
-    /// Returns the carrier's part of our card: its kind and its bytes.
-    fn card_part(&self, now: Time) -> Option<(u8, Vec<u8>)> {
+    /// Returns the key of an inviter, or `None` if the row does not contain a readable key.
+    fn inviter_key(&self, row: &[u8]) -> Option<IdentityKey> {
         None
     }
-    /// Notifies the carrier that the card of the plan is now our card.
-    fn adopt_plan(&mut self, plan: &mut CardPlan, at: &mut At<'_>) {}
+}
 
-    /// Moves stored times after a correction of the date (MSG-104).
-    fn apply_date_step(&mut self, date: &DateStep, at: &mut At<'_>) {}
-    /// Checks all timers again, because the clock shows an earlier time than at the last wake.
-    fn put_back(&mut self, at: &mut At<'_>) {}
-    /// Starts the carrier with the device.
-    fn start(&mut self, at: &mut At<'_>) {}
-    /// Handles an expired timer of the carrier. `busy` returns true if notes wait for the contact.
-    fn handle_timer(&mut self, number: u64, busy: &dyn Fn(ContactId) -> bool, at: &mut At<'_>) {}
-    /// Returns the carrier's next event.
-    fn next_news(&mut self) -> Option<News> {
-        None
-    }
+/// Rows of the carrier in the vault, and their confirmation once they are durable.
+#[expect(unused_variables, reason = "default methods ignore their arguments")]
+pub trait Storage {
     /// Returns the number that the carrier wants confirmed by [`on_durable`](Self::on_durable) once
     /// all rows of this step are durable.
     fn take_durable_number(&mut self) -> Option<u64> {
@@ -245,16 +273,9 @@ pub trait Carrier {
     }
     /// Notifies the carrier that all rows up to `number` are durable.
     fn on_durable(&mut self, number: u64, at: &mut At<'_>) {}
-    /// Draws keys in advance for the next note to the contact that was just written to.
-    fn prepare_next_note(&mut self, rng: &mut dyn CryptoRng) {}
-
     /// Checks that the rows of one contact, or of one inviter, can be read.
     fn check_rows(&self, person: &PersonRows) -> Result<(), DecodeError> {
         Ok(())
-    }
-    /// Returns the key of an inviter, or `None` if the row does not contain a readable key.
-    fn inviter_key(&self, row: &[u8]) -> Option<IdentityKey> {
-        None
     }
     /// Loads the readable rows of one contact or inviter. Returns true if a new session must
     /// replace the lost state.

@@ -28,7 +28,7 @@ use alloc::vec::Vec;
 use mezza_core::{Backend, Secret, Time, Wiping, snapshot};
 use mezza_lanes::Kernel;
 use mezza_mixnet::Service;
-use mezza_mixnet::client::{self, Invite, NewRoot};
+use mezza_mixnet::client::{self, Invite, NewRoot, StartRounds};
 use mezza_mixnet::contact::{Role, assign_bucket};
 use mezza_mixnet::wire::invitation::BODY_BYTES;
 use mezza_ratchet::{Exporter, Padding, SuiteList};
@@ -275,7 +275,7 @@ impl<B: Backend> Mixnet<B> {
             contact: of.id.0,
             root: Secret::copy_from(root),
             role,
-            start: (meet.conversation, meet.call),
+            start: StartRounds { conversation: meet.conversation, call: meet.call },
             bucket: assign_bucket(&entry.dialling, &meet.network, buckets),
         };
         // An error means that the rounds are out of reach, so the item is ignored.

@@ -28,7 +28,7 @@ use mezza_core::{Backend, PublicKey, StaticKey, Time, Wiping, snapshot};
 use mezza_ratchet::OneTimePrekey;
 
 use crate::card::RelayEntry;
-use crate::carriers::Carrier;
+use crate::carriers::{Bundles, Routing};
 use crate::envelope::{self, SenderContext};
 use crate::error::{CallerError, CarrierError, DeviceError};
 use crate::evidence::WaitReason;

@@ -147,7 +147,9 @@ fn check_send<P: Port>(
         return Err(DeviceError::Person(PersonError::NotNow));
     }
     let listed = contact.policy.carriers.iter();
-    let states = listed.filter_map(|carrier| parts.carriers.state(*carrier, None, now));
+    let states = listed.filter_map(|carrier| {
+        parts.carriers.carrier(*carrier).and_then(|one| one.state(None, now))
+    });
     let max = states.map(|state| state.caps.parcel_bytes_max).max();
     let parcel = parts.sessions.message_bytes(id, bytes).map_or(0, |message| message + 1);
     // At least one listed carrier must be able to carry the whole note, or it would wait for ever
@@ -221,11 +223,11 @@ fn match_card<P: Port>(parts: &Parts<P>, card: &Card, now: Time) -> Result<Whom,
         parts.contacts.check_card(id, card)?;
         return Ok(Whom::Contact(id));
     }
-    let inviters = parts.carriers.inviters();
+    let inviters = parts.carriers.collect_all(|one| one.inviters());
     // The card of an inviter belongs to chains that exist already (4.4).
     match inviters.iter().find(|inviter| inviter.ik == *card.ik().as_bytes()) {
         Some(inviter) => {
-            parts.carriers.may_unmask(inviter.id, now)?;
+            parts.carriers.all_carriers().try_for_each(|one| one.may_unmask(inviter.id, now))?;
             Ok(Whom::Inviter(inviter.id))
         }
         None => Ok(Whom::New),

@@ -25,7 +25,7 @@ pub(super) fn apply_note<P: Port>(
     parts: &mut Parts<P>,
     id: ContactId,
     note: &Note,
-    exporter: Option<Exporter>,
+    mut exporter: Option<Exporter>,
     by: By,
     at: &mut At<'_>,
 ) {
@@ -80,7 +80,7 @@ pub(super) fn apply_note<P: Port>(
         first::on_bundle_received(parts, id, bundle, at);
     }
     if let Some((from, carriers)) = parts.facts_for_carriers(id) {
-        carriers.on_items_received(&from, &note.items, exporter, at);
+        carriers.notify_all(|one| one.on_items_received(&from, &note.items, &mut exporter, at));
     }
     if again && parts.outbox.wants_again(id, at.now, at.step) {
         contact::requeue_notes(parts, id, at);
@@ -205,7 +205,7 @@ fn apply_receipt<P: Port>(
         let fact = Fact { what, carrier: by.carrier, level: by.level, at: at.now };
         parts.threads.add_fact(note, fact, None, at.step);
         let dropped = parts.outbox.confirm_note(id, seq, note, read, at.step);
-        parts.carriers.retract_parcels(&dropped, at);
+        parts.carriers.notify_all(|one| one.retract_parcels(&dropped, at));
     }
     if !read {
         repeat_left_out(parts, id, receipt, at);

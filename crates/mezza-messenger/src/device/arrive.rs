@@ -34,11 +34,15 @@ pub(super) fn receive_parcel<P: Port>(parts: &mut Parts<P>, arrival: &Arrival, a
             ArrivalOrigin::Invitation(place) => receive_invitation(parts, place, message, by, at),
         }
     } else {
-        parts.carriers.count_rejected(arrival.carrier);
+        if let Some(one) = parts.carriers.carrier_mut(arrival.carrier) {
+            one.count_rejected();
+        }
         true
     };
-    if let Some(ack) = arrival.ack.filter(|_| taken) {
-        parts.carriers.acknowledge_arrival(ack);
+    if let Some(ack) = arrival.ack.filter(|_| taken)
+        && let Some(one) = parts.carriers.carrier_mut(ack.carrier)
+    {
+        one.acknowledge_arrival(ack);
     }
 }
 
@@ -50,7 +54,9 @@ fn from_contact<P: Port>(
     at: &mut At<'_>,
 ) -> bool {
     if is_taken_back(message.bytes) {
-        parts.carriers.count_rejected(by.carrier);
+        if let Some(one) = parts.carriers.carrier_mut(by.carrier) {
+            one.count_rejected();
+        }
     } else if contact::is_inviter(parts, id) {
         receive_from_inviter(parts, id, message, by, at);
     } else if let Err(Unopened::Failed(error)) = open_message(parts, id, message, by, at) {
@@ -80,14 +86,15 @@ fn read_writer<P: Port>(parts: &mut Parts<P>, message: &[u8]) -> Option<Identity
 
 /// Returns the inviter with this identity key.
 fn inviter_by<P: Port>(parts: &Parts<P>, ik: &IdentityKey) -> Option<ContactId> {
-    let inviters = parts.carriers.inviters();
+    let inviters = parts.carriers.collect_all(|one| one.inviters());
     inviters.iter().find(|inviter| inviter.ik == *ik.as_bytes()).map(|inviter| inviter.id)
 }
 
-/// Returns true if another stranger may wait for the person. Whose contact was quarantined is no stranger:
-/// the mail waits for a version that reads it.
+/// Returns true if another unknown sender may wait for the user. The owner of a quarantined contact
+/// is not an unknown sender: its mail waits for a version that reads the contact.
 fn has_room<P: Port>(parts: &Parts<P>, ik: &IdentityKey, now: Time) -> bool {
-    let waiting = parts.contacts.count_requests() + parts.carriers.inviters().len();
+    let waiting =
+        parts.contacts.count_requests() + parts.carriers.collect_all(|one| one.inviters()).len();
     !parts.aside.knows(ik) && waiting < REQUESTS_MAX && parts.sessions.hears_strangers(now)
 }
 
@@ -155,14 +162,15 @@ fn receive_invitation<P: Port>(
     // The same invitation is repeated until it is answered. Its first copy has used up its keys.
     let Some(mut stranger) = parts.sessions.open_stranger(ik, message, at) else { return true };
     if let Some(known) = known {
-        parts.carriers.forget_contact(known, Forget::All, at);
+        parts.carriers.notify_all(|one| one.forget_contact(known, Forget::All, at));
         parts.sessions.forget(known, at.step);
     }
     let items = Note::decode(&stranger.body).map_or_else(|_| Vec::new(), |note| note.items);
     let id = parts.profile.next_contact();
     let welcomed = stranger.exporter.take().is_some_and(|exporter| {
         let welcome = Welcome { id, ik, place, items: &items, exporter };
-        parts.carriers.accept_invitation(by.carrier, welcome, at)
+        let carrier = parts.carriers.carrier_mut(by.carrier);
+        carrier.is_some_and(|one| one.accept_invitation(welcome, at))
     });
     if welcomed {
         parts.profile.contact_number(at.step);
@@ -183,7 +191,7 @@ fn receive_from_inviter<P: Port>(
     by: By,
     at: &mut At<'_>,
 ) {
-    let inviters = parts.carriers.inviters();
+    let inviters = parts.carriers.collect_all(|one| one.inviters());
     let Some(facts) = inviters.iter().find(|inviter| inviter.id == id) else { return };
     let Ok(opened) = parts.sessions.open_message(id, message, at) else { return };
     let card = Note::decode(&opened.body).ok().and_then(|note| {
@@ -192,7 +200,7 @@ fn receive_from_inviter<P: Port>(
     });
     let Some((note, card)) = card else { return parts.threads.count_malformed() };
     let session = parts.sessions.session_facts(id).id.filter(|_| !opened.first);
-    let way = parts.carriers.unmask_inviter(id, session, at);
+    let way = contact::unmask_inviter(parts, id, session, at);
     let policy = contact::answered_by(way.filter(|(carrier, _)| *carrier == by.carrier));
     let contact = Contact::new(card, ContactPhase::Request, policy);
     enter_request(parts, id, contact, &note, by, at);
@@ -227,7 +235,7 @@ fn open_message<P: Port>(
     let message = parts.sessions.open_message(id, message, at)?;
     let first = message.first;
     let is_anew = first || parts.outbox.has_invitation_to(id);
-    parts.carriers.came_by(by.carrier, id, is_anew, at);
+    contact::on_message_arrived(parts, id, by.carrier, is_anew, at);
     apply_opened(parts, id, message, by, at);
     if first {
         for (message, by) in parts.sessions.retry_undecrypted(id, by, at) {
@@ -258,7 +266,8 @@ fn apply_opened<P: Port>(
     }
     at.step.touch(id);
     let Ok(note) = Note::decode(&message.body) else { return parts.threads.count_malformed() };
-    let invites = message.exporter.is_some() && parts.carriers.is_invitation(&note.items);
+    let invites = message.exporter.is_some()
+        && parts.carriers.all_carriers().any(|one| one.is_invitation(&note.items));
     let open = parts.contacts.get(id).is_some_and(crate::contacts::Contact::is_open);
     // If two invitations cross, each side keeps the chains of both (MSG-121).
     let again = invites && open && !parts.outbox.has_invitation_to(id);
@@ -266,7 +275,7 @@ fn apply_opened<P: Port>(
         // A contact that invites again has lost the old chains and the parcels on their way in
         // them.
         contact::requeue_notes(parts, id, at);
-        parts.carriers.forget_contact(id, Forget::Chains, at);
+        parts.carriers.notify_all(|one| one.forget_contact(id, Forget::Chains, at));
     }
     apply::apply_note(parts, id, &note, message.exporter, by, at);
 }
@@ -312,7 +321,7 @@ fn handle_unopened<P: Port>(
         parts.contacts.report_trouble(id, DeliveryProblem::Unopened, at.step);
     }
     if lost {
-        parts.carriers.came_by(by.carrier, id, true, at);
+        contact::on_message_arrived(parts, id, by.carrier, true, at);
     }
     if lost
         && !parts.contacts.get(id).is_none_or(request)

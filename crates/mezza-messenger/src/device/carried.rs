@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use super::{Parts, arrive, contact, first, hand, own_card};
-use crate::carriers::Port;
+use crate::carriers::{Carrier, Port};
 use crate::error::DeviceError;
 use crate::evidence::{Fact, FactKind, WaitReason};
 use crate::io::{
@@ -26,9 +26,11 @@ pub(super) fn drain_carriers<P: Port>(parts: &mut Parts<P>, at: &mut At<'_>) -> 
     let mut heard = false;
     loop {
         if let Some(publication) = parts.sessions.take_publication() {
-            parts.carriers.publish_prekeys(&publication, at);
+            parts.carriers.notify_all(|one| one.publish_prekeys(&publication, at));
         }
-        let Some(news) = parts.carriers.next_news() else { return heard };
+        let Some(news) = parts.carriers.all_carriers_mut().find_map(Carrier::next_news) else {
+            return heard;
+        };
         heard = true;
         handle_news(parts, news, at);
     }
@@ -74,7 +76,7 @@ fn handle_news<P: Port>(parts: &mut Parts<P>, news: News, at: &mut At<'_>) {
         News::Stock(left) => parts.sessions.report_stock(left, at),
         News::Unpublished => {
             if let Some(publication) = parts.sessions.current_publication() {
-                parts.carriers.publish_again(&publication, at);
+                parts.carriers.notify_all(|one| one.publish_again(&publication, at));
             }
         }
         News::Foreign => parts.sessions.offer_anew(at.now),
@@ -159,7 +161,9 @@ fn on_apart<P: Port>(parts: &mut Parts<P>, carrier: CarrierId, id: ContactId, at
     let Some(contact) = parts.contacts.get(id).filter(|contact| contact.is_open()) else { return };
     let to = parts.contact_facts(id);
     let others = contact.policy.candidates().iter().filter(|by| **by != carrier);
-    let states = others.filter_map(|by| parts.carriers.state(*by, to.as_ref(), at.now));
+    let states = others.filter_map(|by| {
+        parts.carriers.carrier(*by).and_then(|one| one.state(to.as_ref(), at.now))
+    });
     let levels = states.filter(|state| state.up.is_ok()).map(|state| state.caps.level);
     // Without another carrier that is up the parcel waits as before (MSG-129).
     let Some(level) = levels.max() else { return };
@@ -172,7 +176,7 @@ fn on_apart<P: Port>(parts: &mut Parts<P>, carrier: CarrierId, id: ContactId, at
         waits.map(|(parcel, of)| (parcel, of.note)).collect();
     let dropped =
         parts.outbox.take_back(waits.iter().map(|(parcel, _)| *parcel).collect(), at.step);
-    parts.carriers.retract_parcels(&dropped, at);
+    parts.carriers.notify_all(|one| one.retract_parcels(&dropped, at));
     for note in waits.into_iter().filter_map(|(_, note)| note) {
         parts.threads.mark_for_resealing(note, at.step);
         parts.outbox.queue_note(id, note);
@@ -219,6 +223,6 @@ fn on_called<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>) {
     // The call answers the invitation, so its repetition ends (4.4).
     let invitations: Vec<ParcelId> = parts.outbox.invitations_to(id).collect();
     let dropped = parts.outbox.take_back(invitations, at.step);
-    parts.carriers.retract_parcels(&dropped, at);
+    parts.carriers.notify_all(|one| one.retract_parcels(&dropped, at));
     at.step.touch(id);
 }

@@ -38,7 +38,9 @@ pub(super) fn commit_step<P: Port>(
     }
     // Outputs of carriers come after the `Store` that they depend on (MSG-16).
     outputs.extend(core::iter::from_fn(|| parts.carriers.poll()).map(Output::Carrier));
-    let durable = parts.carriers.take_durable_numbers().into_iter();
-    outputs.extend(durable.map(|(carrier, number)| Output::Durable(carrier, number)));
+    let durable = parts.carriers.all_carriers_mut();
+    outputs.extend(
+        durable.filter_map(|one| Some(Output::Durable(one.id(), one.take_durable_number()?))),
+    );
     outputs.extend(step.late.into_iter().map(Output::Notify));
 }

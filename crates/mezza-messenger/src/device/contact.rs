@@ -1,7 +1,7 @@
 //! Changes of one contact, caused by the user, a message or a deadline.
 
 use super::Parts;
-use crate::carriers::Port;
+use crate::carriers::{Invitations, Port};
 use crate::contacts::Contact;
 use crate::io::{At, CarrierId, ContactId, DeliveryProblem, Forget, NoteId};
 use crate::note::Era;
@@ -10,7 +10,32 @@ use crate::policy::Policy;
 
 /// Returns true if this is the number of an inviter.
 pub(super) fn is_inviter<P: Port>(parts: &Parts<P>, id: ContactId) -> bool {
-    parts.carriers.inviters().iter().any(|inviter| inviter.id == id)
+    parts.carriers.all_carriers().flat_map(Invitations::inviters).any(|inviter| inviter.id == id)
+}
+
+/// Notifies the other carriers that a message of a contact came over carrier `by`. `is_anew` is true
+/// if the message began a session, is in an unknown session, or answers an invitation.
+pub(super) fn on_message_arrived<P: Port>(
+    parts: &mut Parts<P>,
+    id: ContactId,
+    by: CarrierId,
+    is_anew: bool,
+    at: &mut At<'_>,
+) {
+    let others = parts.carriers.all_carriers_mut().filter(|one| one.id() != by);
+    others.for_each(|one| one.came_elsewhere(id, is_anew, at));
+}
+
+/// Accepts the card of an inviter. Returns the carrier and the level of answers. `session` is the
+/// session that both sides share, or `None` if the inviter began another one.
+pub(super) fn unmask_inviter<P: Port>(
+    parts: &mut Parts<P>,
+    id: ContactId,
+    session: Option<[u8; 16]>,
+    at: &mut At<'_>,
+) -> Option<(CarrierId, u8)> {
+    let mut carriers = parts.carriers.all_carriers_mut();
+    carriers.find_map(|one| Some((one.id(), one.unmask_inviter(id, session, at)?)))
 }
 
 /// Adds a contact.
@@ -40,11 +65,11 @@ pub(super) fn answered_by(way: Option<(CarrierId, u8)>) -> Policy {
 /// nothing, but still receives.
 pub(super) fn update_levels<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>) {
     let Some(contact) = parts.contacts.get(id) else { return };
-    for carrier in parts.carriers.carrier_ids() {
-        let listed = contact.policy.candidates().contains(&carrier);
+    parts.carriers.notify_all(|one| {
+        let listed = contact.policy.candidates().contains(&one.id());
         let level_min = if listed { contact.policy.level_min } else { 1 };
-        parts.carriers.set_level_min(carrier, id, (!contact.blocked).then_some(level_min), at);
-    }
+        one.set_level_min(id, (!contact.blocked).then_some(level_min), at);
+    });
 }
 
 /// Returns the era of our notes to a contact.
@@ -69,9 +94,9 @@ pub(super) fn begin_era<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut A
     for note in notes {
         parts.threads.renumber_note(note, at.step);
     }
-    parts.carriers.retract_parcels(&dropped, at);
+    parts.carriers.notify_all(|one| one.retract_parcels(&dropped, at));
     // Another copy of the vault may have used the same rounds, so the chains end as well.
-    parts.carriers.forget_contact(id, Forget::Chains, at);
+    parts.carriers.notify_all(|one| one.forget_contact(id, Forget::Chains, at));
     // Another copy may have sealed under the same keys of the old session (P5).
     parts.sessions.renew_session(id, at.step);
     owe_again(parts, id, at);
@@ -85,7 +110,7 @@ pub(super) fn requeue_notes<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &m
     for note in requeued.notes {
         parts.threads.mark_for_resealing(note, at.step);
     }
-    parts.carriers.retract_parcels(&requeued.dropped, at);
+    parts.carriers.notify_all(|one| one.retract_parcels(&requeued.dropped, at));
     if requeued.invitation && parts.sessions.session_facts(id).pending {
         // An invitation that was never read began a session that the contact does not know.
         parts.sessions.renew_session(id, at.step);
@@ -96,7 +121,7 @@ pub(super) fn requeue_notes<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &m
 /// Marks the items of lost parcels as owed once more.
 pub(super) fn owe_again<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>) {
     // The contact may have lost our mailbox with the parcel.
-    if parts.carriers.has_place_for(id) {
+    if parts.carriers.all_carriers().any(|one| one.has_place_for(id)) {
         parts.outbox.owe(id, Owe::Hello, at.step);
     }
     parts.sessions.tell_again(id, at.step);
@@ -120,13 +145,14 @@ pub(super) fn on_card_changed<P: Port>(
     by_hand: bool,
     at: &mut At<'_>,
 ) {
-    let gone = parts
-        .facts_for_carriers(id)
-        .is_some_and(|(to, carriers)| carriers.on_card_changed(&to, by_hand, at));
+    let mut gone = false;
+    if let Some((to, carriers)) = parts.facts_for_carriers(id) {
+        carriers.notify_all(|one| gone |= one.on_card_changed(&to, by_hand, at));
+    }
     // The rate limit bounds the traffic that a contact can cause by changing its card (MSG-53).
     if gone && parts.outbox.wants_again(id, at.now, at.step) {
         // The contact has left, so parcels on their way over that carrier do not arrive (MSG-97).
-        parts.carriers.forget_contact(id, Forget::Chains, at);
+        parts.carriers.notify_all(|one| one.forget_contact(id, Forget::Chains, at));
         requeue_notes(parts, id, at);
     }
 }
@@ -143,7 +169,7 @@ pub(super) fn give_up<P: Port>(parts: &mut Parts<P>, id: NoteId, at: &mut At<'_>
     if is_former {
         dropped.extend(parts.outbox.end_former(contact, id, at.step));
     }
-    parts.carriers.retract_parcels(&dropped, at);
+    parts.carriers.notify_all(|one| one.retract_parcels(&dropped, at));
     if seq > 0 {
         parts.threads.mark_voided(id, at.step);
     }

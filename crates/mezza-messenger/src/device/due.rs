@@ -12,7 +12,7 @@ pub(super) fn fire_all<P: Port>(parts: &mut Parts<P>, timers: &mut Timers<Due>, 
     // Timers were set by the earlier clock. After the clock went back, a carrier would wait too
     // long for them.
     if at.now < parts.seen {
-        parts.carriers.put_back(at);
+        parts.carriers.notify_all(|one| one.recheck_timers(at));
     }
     parts.seen = at.now;
     for due in timers.take_due(at.now) {
@@ -56,7 +56,9 @@ fn fire_due<P: Port>(parts: &mut Parts<P>, due: Due, at: &mut At<'_>) {
                     || sessions.session_facts(id).renew
                     || outbox.parcels_of(id).next().is_some()
             };
-            carriers.handle_timer(id, number, &busy, at);
+            if let Some(one) = carriers.carrier_mut(id) {
+                one.handle_timer(number, &busy, at);
+            }
         }
     }
 }
@@ -95,13 +97,13 @@ fn wake_parcel<P: Port>(parts: &mut Parts<P>, id: ParcelId, at: &mut At<'_>) {
         return parts.outbox.look_again(id, at.now, at.step);
     }
     let Some(parcel) = parts.outbox.lose_parcel(id, at.step) else { return };
-    let dropped = Dropped { id, contact: parcel.contact, bytes: parcel.bytes };
-    parts.carriers.retract_parcels(&[dropped], at);
+    let dropped = [Dropped { id, contact: parcel.contact, bytes: parcel.bytes }];
+    parts.carriers.notify_all(|one| one.retract_parcels(&dropped, at));
     if parcel.route.invitation {
         // The prekey of an invitation has expired. The next invitation needs another bundle and
         // starts other chains.
         parts.sessions.drop_held(parcel.contact, at.step);
-        parts.carriers.forget_contact(parcel.contact, Forget::Chains, at);
+        parts.carriers.notify_all(|one| one.forget_contact(parcel.contact, Forget::Chains, at));
         parts.sessions.renew_session(parcel.contact, at.step);
     }
     // The user's note waits for a new session instead. A note with a receipt needs no other parcel.

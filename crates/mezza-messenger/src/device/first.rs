@@ -53,7 +53,7 @@ fn begin_from<P: Port>(
     let spk = *bundle.spk();
     let not_after = bundle.not_after();
     let begun = parts.sessions.begin_session(id, bundle, one_time, at)?;
-    parts.carriers.on_session_begun(id, spk, not_after, at);
+    parts.carriers.notify_all(|one| one.on_session_begun(id, spk, not_after, at));
     parts.outbox.owe(id, Owe::Hello, at.step);
     parts.contacts.clear_trouble(id, |_| true, at.step);
     // Notes sealed in the old session may not have arrived.
@@ -158,7 +158,10 @@ fn is_bundle_fetched<P: Port>(parts: &Parts<P>, id: ContactId, pin: u8) -> bool 
     let (Some(to), Some(contact)) = (parts.contact_facts(id), parts.contacts.get(id)) else {
         return false;
     };
-    contact.policy.candidates().iter().any(|by| parts.carriers.can_fetch_bundle(*by, &to, pin))
+    let candidates = contact.policy.candidates().iter();
+    candidates
+        .filter_map(|by| parts.carriers.carrier(*by))
+        .any(|one| one.can_fetch_bundle(&to, pin))
 }
 
 /// Returns our bundle if it must be sent to a contact over this carrier: the carrier cannot fetch
@@ -173,9 +176,10 @@ pub(super) fn to_tell<P: Port>(
     let to = parts.contact_facts(id)?;
     let told = parts.sessions.held_bundle(id).is_some_and(|held| held.told);
     let listed = contact.policy.candidates().contains(&carrier);
+    let carrier = parts.carriers.carrier(carrier);
+    let is_fetched = carrier.is_some_and(|one| one.can_fetch_bundle(&to, pin));
     // A contact that can fetch our bundle does not need it in a note (MSG-100).
-    (listed && (told || !parts.carriers.can_fetch_bundle(carrier, &to, pin)))
-        .then(|| parts.sessions.to_tell(id))?
+    (listed && (told || !is_fetched)).then(|| parts.sessions.to_tell(id))?
 }
 
 /// Handles a session reset by the user for a contact that is not met in the mixnet. If only the
@@ -183,10 +187,11 @@ pub(super) fn to_tell<P: Port>(
 /// either. The contact is invited again, from the bundle that it sent (MSG-130).
 pub(super) fn leave_lost_chains<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>) {
     let Some(contact) = parts.contacts.get(id) else { return };
-    let is_lost = parts.carriers.trouble(id) == Some(DeliveryProblem::Absent);
+    let trouble = parts.carriers.all_carriers().find_map(|one| one.trouble(id));
+    let is_lost = trouble == Some(DeliveryProblem::Absent);
     let is_told = parts.sessions.held_bundle(id).is_some_and(|held| held.told);
     if is_lost && is_told && !is_bundle_fetched(parts, id, contact.policy.level_min) {
-        parts.carriers.forget_contact(id, Forget::Chains, at);
+        parts.carriers.notify_all(|one| one.forget_contact(id, Forget::Chains, at));
         contact::requeue_notes(parts, id, at);
     }
 }
@@ -231,7 +236,8 @@ pub(super) fn begin_invitation<P: Port>(
             // contact.
             parts.sessions.hold_for_upgrade(id, at.step);
             if let Some((to, carriers)) = parts.facts_for_carriers(id) {
-                carriers.on_items_sent(&to, &terms.items, Some(exporter), at);
+                let mut exporter = Some(exporter);
+                carriers.notify_all(|one| one.on_items_sent(&to, &terms.items, &mut exporter, at));
             }
             WaitReason::Answer
         }

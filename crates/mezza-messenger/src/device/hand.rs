@@ -39,7 +39,7 @@ fn offer_parcel<P: Port>(parts: &mut Parts<P>, id: ParcelId, at: &mut At<'_>) ->
         times: parcel.times,
         bytes: &parcel.bytes,
     };
-    Some(carriers.hand_over(&leaving, at))
+    Some(carriers.carrier_mut(parcel.route.carrier)?.hand_over(&leaving, at))
 }
 
 /// Recalls parcels from a carrier whose level fell below theirs (MSG-20). Parcels of contacts that
@@ -65,14 +65,15 @@ pub(super) fn recall_parcels<P: Port>(
     });
     let above: Vec<Dropped> = above.collect();
     let ids: Vec<ParcelId> = above.iter().map(|parcel| parcel.id).collect();
-    parts.carriers.retract_parcels(&above, at);
+    parts.carriers.notify_all(|one| one.retract_parcels(&above, at));
     parts.outbox.mark_returned(&ids, at.now, at.step);
 }
 
 /// Returns the present level of the carrier of a parcel, or 1 if the carrier reports none.
 pub(super) fn level_of<P: Port>(parts: &Parts<P>, parcel: &Parcel, now: Time) -> u8 {
     let to = parts.contact_facts(parcel.contact);
-    let state = parts.carriers.state(parcel.route.carrier, to.as_ref(), now);
+    let state =
+        parts.carriers.carrier(parcel.route.carrier).and_then(|one| one.state(to.as_ref(), now));
     state.map_or(1, |state| state.caps.level)
 }
 

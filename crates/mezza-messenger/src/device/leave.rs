@@ -10,8 +10,8 @@ use crate::carriers::Port;
 use crate::contacts::ContactPhase;
 use crate::evidence::WaitReason;
 use crate::io::{
-    At, ContactId, DeliveryProblem, Due, FetchPurpose, HelloPlace, Missing, NoteId, Reach,
-    RouteTerms,
+    At, CarrierId, ContactFacts, ContactId, DeliveryProblem, Due, FetchPurpose, HelloPlace,
+    Missing, NoteId, Reach, RouteTerms,
 };
 use crate::outbox::{Reached, UNANSWERED_MAX};
 
@@ -42,7 +42,7 @@ fn look_at<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>) -> Opt
     let best = contact.policy.carriers.first().copied();
     let mut later = None;
     if let (Some(best), Some(to)) = (best, parts.contact_facts(id))
-        && parts.carriers.wants_bundle(best, &to, at.now)
+        && parts.carriers.carrier(best).is_some_and(|one| one.wants_bundle(&to, at.now))
     {
         later = fetch_bundle(parts, id, FetchPurpose::Hold, pin, at);
     }
@@ -120,13 +120,13 @@ fn find_route<P: Port>(
     let mut later = None;
     let mut candidates = parts.outbox.untried_carriers(note, contact.policy.candidates());
     // A carrier whose chains the contact may have lost is tried last (MSG-129).
-    candidates.sort_by_key(|by| parts.carriers.is_doubtful(*by, id));
+    candidates.sort_by_key(|by| parts.carriers.carrier(*by).is_some_and(|one| one.is_doubtful(id)));
     for carrier in candidates {
         let Some((to, carriers)) = parts.facts_for_carriers(id) else { break };
         let is_open = to.is_open;
         let trouble = to.trouble;
         let terms = RouteTerms { pin, is_user_note: note.is_some() };
-        let why = match carriers.select_route(carrier, &to, terms, at) {
+        let why = match find_reach(carriers, carrier, &to, terms, at) {
             // At most 8 notes leave before the contact has answered (section 2).
             Ok(_) if !is_open && parts.outbox.unanswered_notes(id).count() >= UNANSWERED_MAX => {
                 WaitReason::Answer
@@ -147,6 +147,29 @@ fn find_route<P: Port>(
     Err((first.unwrap_or(WaitReason::NoCarrier), later))
 }
 
+/// Returns the route to a contact over one carrier, with the properties of a message on it.
+fn find_reach(
+    carriers: &mut impl Port,
+    id: CarrierId,
+    to: &ContactFacts<'_>,
+    terms: RouteTerms,
+    at: &mut At<'_>,
+) -> Result<Reach, Missing> {
+    let absent = Missing::Wait(WaitReason::NoCarrier);
+    let one = carriers.carrier_mut(id).ok_or(absent)?;
+    one.prepare_route(to, terms.pin, at);
+    let route = one.select_route(to, terms, at.now)?;
+    let paddings = one.paddings();
+    let outer = one.outer_binding(to);
+    let waits = one.waits_for_place();
+    // A carrier that does not wait for a mailbox identifies the contact by its tag.
+    let place = match carriers.all_carriers().find_map(|one| one.hello_place(to.id)) {
+        Some(HelloPlace::NotYet) if !waits => HelloPlace::Tag,
+        place => place.unwrap_or(HelloPlace::Tag),
+    };
+    Ok(Reach { route, place, paddings, outer })
+}
+
 /// Requests the bundle of a contact. Returns the time of the next attempt. Once both sides have
 /// answered, only carriers that the conversation allows are asked (MSG-21), because a fetch tells a
 /// relay who writes to whom.
@@ -159,9 +182,11 @@ fn fetch_bundle<P: Port>(
 ) -> Option<Time> {
     let allowed = parts.contacts.get(id)?.policy.candidates().to_vec();
     let (to, carriers) = parts.facts_for_carriers(id)?;
-    let by = if to.is_open { allowed } else { carriers.carrier_ids() };
-    by.iter()
-        .fold(None, |later, by| earlier(later, carriers.fetch_bundle(*by, &to, purpose, pin, at)))
+    let asked = if to.is_open { allowed } else { carriers.collect_all(|one| [one.id()]) };
+    asked.iter().fold(None, |later, by| {
+        let carrier = carriers.carrier_mut(*by);
+        earlier(later, carrier.and_then(|one| one.fetch_bundle(&to, purpose, pin, at)))
+    })
 }
 
 /// Sends owed items without a note of the user, if they may leave now. Returns the time of the next
@@ -170,7 +195,7 @@ fn send_owed<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>) -> O
     let to = parts.contact_facts(id)?;
     let owed = parts.outbox.owed(id)?;
     let renew = to.session.renew;
-    let says = parts.carriers.has_to_say(&to, at.now);
+    let says = parts.carriers.all_carriers().any(|one| one.has_to_say(&to, at.now));
     // Nothing is owed, so no parcel leaves that would only show activity.
     if !owed.has_any() && !renew && !says {
         return None;

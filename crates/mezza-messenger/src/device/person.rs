@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use super::admit::{Admitted, Whom};
 use super::{Parts, contact, first, own_card};
 use crate::card::{Card, RelayEntry};
-use crate::carriers::Port;
+use crate::carriers::{Bundles, Port};
 use crate::contacts::{Contact, ContactPhase};
 use crate::error::DeviceError;
 use crate::evidence::WaitReason;
@@ -25,13 +25,13 @@ pub(super) fn create<P: Port>(
     at: &mut At<'_>,
 ) -> Result<Parts<P>, DeviceError> {
     own_card::check_name(name)?;
-    let plan = carriers.plan_own_card(relays, at.now, at.rng)?;
-    let card_parts = carriers.card_parts(&plan, at.now);
+    let mut plan = own_card::plan_card(&carriers, relays, at.now, at.rng)?;
+    let card_parts = own_card::card_parts(&carriers, &plan, at.now);
     let profile = Profile::create::<P::Backend>(name, card_parts, at.now, at.rng);
     let profile = profile.map_err(own_card::map_card_error)?;
     // The identity is stored before anything that depends on it leaves (MSG-16).
     profile.store(at.step);
-    carriers.adopt_plan(plan, at);
+    carriers.notify_all(|one| one.adopt_plan(&mut plan, at));
     Ok(Parts::new(profile, carriers))
 }
 
@@ -94,7 +94,8 @@ fn run_command<P: Port>(parts: &mut Parts<P>, command: Command, at: &mut At<'_>)
         Command::Restored => handle_restore(parts, at),
         Command::Rotate => parts.sessions.rotate_prekeys(at),
         Command::Refill => {
-            let (stock, under_way) = parts.carriers.prekey_stock();
+            let stock = parts.carriers.all_carriers().find_map(Bundles::prekey_stock);
+            let (stock, under_way) = stock.unwrap_or_default();
             parts.sessions.refill_stock(u32::from(stock.unwrap_or(0)) + under_way, at);
         }
         // These two were converted to other variants by the check.
@@ -113,7 +114,7 @@ fn add_card<P: Port>(parts: &mut Parts<P>, to: Whom, card: Card, at: &mut At<'_>
         Whom::Inviter(id) => {
             // The card reveals the identity of an inviter.
             let session = parts.sessions.session_facts(id).id;
-            let way = parts.carriers.unmask_inviter(id, session, at);
+            let way = contact::unmask_inviter(parts, id, session, at);
             let policy = contact::answered_by(way);
             let contact = Contact::new(card, ContactPhase::Request, policy);
             contact::add_contact(parts, id, contact, at);
@@ -136,7 +137,7 @@ fn correct_date<P: Port>(parts: &mut Parts<P>, date: &DateStep, at: &mut At<'_>)
     parts.threads.apply_date_step(date, at.now, at.step);
     parts.outbox.apply_date_step(date, at.now, at.step);
     parts.sessions.apply_date_step(date, at.now, at.step);
-    parts.carriers.apply_date_step(date, at);
+    parts.carriers.notify_all(|one| one.apply_date_step(date, at));
     at.step.touch_all();
 }
 
@@ -187,7 +188,7 @@ fn queue_text<P: Port>(
     parts.threads.add_draft(note, draft, at.step);
     parts.outbox.queue_note(id, note);
     // Mixnet time for this contact is charged to the user from now on (MSG-54).
-    parts.carriers.on_user_note(id, at.now);
+    parts.carriers.notify_all(|one| one.on_user_note(id, at.now));
     at.step.touch(id);
 }
 
@@ -214,7 +215,7 @@ fn send_again<P: Port>(parts: &mut Parts<P>, id: NoteId, client: [u8; 16], at: &
         parts.outbox.queue_note(contact, copy);
     }
     parts.outbox.change_aftermath(contact, at.step, |left| left.settle(id));
-    parts.carriers.on_user_note(contact, at.now);
+    parts.carriers.notify_all(|one| one.on_user_note(contact, at.now));
     at.step.show(Event::State(contact, id));
     at.step.show(Event::Contact(contact));
     at.step.touch(contact);
@@ -232,7 +233,7 @@ fn seen<P: Port>(parts: &mut Parts<P>, id: ContactId, last: NoteId, at: &mut At<
 fn refuse_request<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>) {
     at.step.show(Event::Request(id));
     if contact::is_inviter(parts, id) {
-        parts.carriers.forget_contact(id, Forget::All, at);
+        parts.carriers.notify_all(|one| one.forget_contact(id, Forget::All, at));
         parts.sessions.forget(id, at.step);
     } else {
         delete_contact(parts, id, at);
@@ -283,7 +284,7 @@ fn set_policy<P: Port>(parts: &mut Parts<P>, id: ContactId, policy: Policy, at: 
     // An invitation over a carrier that is no longer allowed is withdrawn (4.4). Its session and
     // the chains from it end as well.
     if invitation {
-        parts.carriers.forget_contact(id, Forget::Chains, at);
+        parts.carriers.notify_all(|one| one.forget_contact(id, Forget::Chains, at));
     }
     if any {
         contact::requeue_notes(parts, id, at);
@@ -296,8 +297,8 @@ fn delete_contact<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>)
     // parcels.
     parts.threads.forget_contact(id, at.step);
     let dropped = parts.outbox.forget_contact(id, at.step);
-    parts.carriers.retract_parcels(&dropped, at);
-    parts.carriers.forget_contact(id, Forget::All, at);
+    parts.carriers.notify_all(|one| one.retract_parcels(&dropped, at));
+    parts.carriers.notify_all(|one| one.forget_contact(id, Forget::All, at));
     parts.sessions.forget(id, at.step);
     parts.contacts.remove(id, at.step);
 }

@@ -22,8 +22,8 @@ use crate::carriers::Port;
 use crate::contacts::Contact;
 use crate::error::LoadError;
 use crate::io::{
-    At, ContactId, NoteId, ParcelId, Publication, RecordChange, RecordKind, RowFate, RowsByKey,
-    Step, StoredRecord, StoredRows, Unread, fits_vault, id32, id64,
+    At, ContactId, NoteId, ParcelId, Publication, RecordChange, RecordKind, RecordOwner, RowFate,
+    RowsByKey, Step, StoredRecord, StoredRows, Unread, fits_vault, id32, id64,
 };
 use crate::outbox::{Aftermath, Lane, Parcel};
 use crate::profile::Profile;
@@ -87,7 +87,9 @@ fn part_of(aside: &Aside, id: ContactId) -> Part {
 
 fn load_carriers<P: Port>(parts: &mut Parts<P>, stored: &mut StoredRows<'_>, at: &mut At<'_>) {
     let Parts { carriers, contacts, aside, .. } = parts;
-    for mut row in carriers.load_own_rows(stored, &|id| contacts.holds(id), at) {
+    let carriers = carriers.all_carriers_mut();
+    let known = |id| contacts.holds(id);
+    for mut row in carriers.flat_map(|one| one.load_own_rows(stored, &known, at)) {
         if let Part::Contact(id) = row.part {
             row.part = part_of(aside, id);
         }
@@ -167,7 +169,7 @@ fn load_undecrypted<P: Port>(parts: &mut Parts<P>, rows: RowsByKey, at: &mut At<
     parts.sessions.skip_undecrypted(parts.aside.next_number(RecordKind::Held).saturating_sub(1));
 }
 
-/// Every row as it lies in the store, without what was quarantined and those of the mixnet's client.
+/// Returns every row as it is stored, except quarantined rows and the rows of the mixnet client.
 pub(super) fn collect_records<P: Port>(parts: &Parts<P>) -> Vec<RecordChange> {
     let mut step = Step::default();
     parts.profile.store(&mut step);
@@ -175,7 +177,7 @@ pub(super) fn collect_records<P: Port>(parts: &Parts<P>) -> Vec<RecordChange> {
     parts.threads.put_records(&mut step);
     parts.sessions.records(&mut step);
     parts.outbox.put_records(&mut step);
-    parts.carriers.put_records(&mut step);
+    parts.carriers.all_carriers().for_each(|one| one.put_records(&mut step));
     let put = |((kind, key), fate)| match fate {
         RowFate::Put(bucket, value) => Some(RecordChange::Put { kind, key, bucket, value }),
         RowFate::Drop => None,
@@ -210,7 +212,10 @@ pub(super) fn loads_again(carriers: &impl Port, change: &RecordChange) -> bool {
         }
         // The ratchet checks its own rows when it loads them.
         RecordKind::Session | RecordKind::Skipped | RecordKind::Prekey => return fits_vault(value),
-        _ => return carriers.loads_again(*kind, key, value),
+        _ => {
+            let RecordOwner::Carrier(id) = kind.owner() else { return false };
+            return carriers.carrier(id).is_some_and(|one| one.loads_again(*kind, key, value));
+        }
     };
     crate::io::loads_again(value, again)
 }

@@ -29,7 +29,8 @@ pub(super) fn seal_note<P: Port>(
     at: &mut At<'_>,
 ) {
     let Some((to, carriers)) = parts.facts_for_carriers(id) else { return };
-    let mut items = carriers.take_owed_items(&to, at);
+    let mut items: Vec<Item> =
+        carriers.all_carriers_mut().filter_map(|one| one.take_owed_item(&to, at)).collect();
     let Some(contact) = parts.contacts.get(id) else { return };
     let owed = parts.outbox.owed(id).map_or(0, |owed| owed.level);
     // Only items without a user note depend on the level of their cause. A note has its own
@@ -62,7 +63,7 @@ pub(super) fn seal_note<P: Port>(
     }
     let said: Vec<Item> = items.into_iter().filter(|item| wire.items.contains(item)).collect();
     if let Some((to, carriers)) = parts.facts_for_carriers(id) {
-        carriers.on_items_sent(&to, &said, None, at);
+        carriers.notify_all(|one| one.on_items_sent(&to, &said, &mut None, at));
     }
 }
 
@@ -79,17 +80,17 @@ struct NoteDraft<'a> {
     items: &'a [Item],
 }
 
-/// The fullest note that the carrier takes: with what is owed and what it says of that, else with the
-/// text alone (MSG-25).
-/// `None`: in a session that nobody has answered not even that fits beside what begins it, so that the
-/// greeting goes ahead alone.
+/// Composes the fullest note that the carrier accepts: with all owed items and the record of them,
+/// otherwise with the text of the user alone (MSG-25). Returns `None` if not even the text fits:
+/// the note then waits for an answer, after which messages are shorter, or it is too big.
 fn compose_fitting<P: Port>(
     parts: &mut Parts<P>,
     draft: &NoteDraft<'_>,
     at: &mut At<'_>,
 ) -> Option<(Note, Option<Spoken>)> {
     let NoteDraft { contact: id, note, reach, .. } = *draft;
-    let carrier = parts.carriers.state(reach.route.carrier, None, at.now);
+    let carrier =
+        parts.carriers.carrier(reach.route.carrier).and_then(|one| one.state(None, at.now));
     let bytes_max = carrier.map_or(usize::MAX, |state| state.caps.parcel_bytes_max);
     let fits = |wire: &Note| {
         let message = parts.sessions.message_bytes(id, wire.encode().len());

@@ -7,7 +7,7 @@ use mezza_core::Time;
 use mezza_ratchet::safety;
 
 use super::Parts;
-use crate::carriers::Port;
+use crate::carriers::{Bundles, Carrier, Port, Routing};
 use crate::contacts::Contact;
 use crate::io::{CarrierId, ContactId, DeliveryProblem, NoteId};
 use crate::name::looks_like;
@@ -33,10 +33,16 @@ pub struct RejectCounts {
 
 pub(super) fn reject_counts<P: Port>(parts: &Parts<P>) -> RejectCounts {
     RejectCounts {
-        envelopes: parts.carriers.rejected_count(),
+        envelopes: parts.carriers.all_carriers().map(Routing::rejected_count).sum(),
         messages: parts.sessions.rejected_count(),
         notes: parts.threads.rejected_count(),
     }
+}
+
+/// Returns the number of one-time keys that other devices can fetch, or `None` if no carrier
+/// reports it.
+fn one_time_stock<P: Port>(parts: &Parts<P>) -> Option<u16> {
+    parts.carriers.all_carriers().find_map(Bundles::prekey_stock)?.0
 }
 
 pub(super) fn own_identity<P: Port>(parts: &Parts<P>) -> IdentityView {
@@ -48,7 +54,7 @@ pub(super) fn own_identity<P: Port>(parts: &Parts<P>) -> IdentityView {
         issued: card.issued_days(),
         suites: card.suites().ids().to_vec(),
         relays: card.relays().to_vec(),
-        one_time_stock: parts.carriers.prekey_stock().0,
+        one_time_stock: one_time_stock(parts),
     }
 }
 
@@ -59,7 +65,7 @@ pub(super) fn prekeys<P: Port>(parts: &Parts<P>, now: Time) -> PrekeysView {
         signed: prekeys.signed_prekey_lifetimes().collect(),
         until: prekeys.current_not_after(),
         one_time_held: prekeys.one_time_count(),
-        one_time_stock: parts.carriers.prekey_stock().0,
+        one_time_stock: one_time_stock(parts),
         sessions_today,
         without_one_time,
     }
@@ -75,7 +81,7 @@ pub(super) fn contact<P: Port>(parts: &Parts<P>, id: ContactId) -> Option<Contac
 
 fn of_contact<P: Port>(parts: &Parts<P>, id: ContactId, contact: &Contact) -> ContactView {
     let refused = Some(parts.threads.refused_count(id)).filter(|notes| *notes > 0);
-    let talk = parts.carriers.trouble(id);
+    let talk = parts.carriers.all_carriers().find_map(|one| one.trouble(id));
     // Both the names that the user gave and the names that contacts claim are compared (MSG-7).
     let own = [contact.name(), contact.card.name()];
     let same_name = |(other, contact): (ContactId, &Contact)| {
@@ -134,16 +140,18 @@ pub(super) fn safety_number<P: Port>(parts: &Parts<P>, id: ContactId) -> Option<
 }
 
 pub(super) fn connections<P: Port>(parts: &Parts<P>, now: Time) -> Vec<ConnectionView> {
-    let view = |(carrier, at): (_, crate::io::CarrierConnection)| ConnectionView {
-        carrier,
-        relay: at.relay,
-        own: at.own,
-        up: at.up,
-        places: at.places,
-        left: at.left,
-        caps: at.caps,
-    };
-    parts.carriers.connections(now).into_iter().map(view).collect()
+    parts.carriers.collect_all(|one| {
+        let carrier = one.id();
+        one.connections(now).into_iter().map(move |connection| ConnectionView {
+            carrier,
+            relay: connection.relay,
+            own: connection.own,
+            up: connection.up,
+            places: connection.places,
+            left: connection.left,
+            caps: connection.caps,
+        })
+    })
 }
 
 /// Returns the estimate of each carrier for a text of `text_bytes` bytes to this contact.
@@ -157,9 +165,9 @@ pub(super) fn estimate_carriers<P: Port>(
     let (Some(contact), Some(to)) = (parts.contacts.get(id), to) else { return Vec::new() };
     let parcel = parts.sessions.message_bytes(id, text_bytes);
     let parcel = parcel.map_or(text_bytes + AROUND_BYTES, |bytes| bytes + 1);
-    let estimate = |carrier| {
-        let crate::io::CarrierState { reached, up, caps } =
-            parts.carriers.state(carrier, Some(&to), now)?;
+    let estimate = |one: &dyn Carrier| {
+        let carrier = one.id();
+        let crate::io::CarrierState { reached, up, caps } = one.state(Some(&to), now)?;
         let pieces = (parcel + caps.around_bytes).div_ceil(caps.piece_bytes);
         let fits = reached
             && contact.policy.carriers.contains(&carrier)
@@ -167,7 +175,7 @@ pub(super) fn estimate_carriers<P: Port>(
             && parcel <= caps.parcel_bytes_max;
         Some(CarrierEstimate { carrier, caps, up, fits, pieces })
     };
-    parts.carriers.carrier_ids().into_iter().filter_map(estimate).collect()
+    parts.carriers.collect_all(estimate)
 }
 
 /// Returns the effects of removing a carrier on the notes and contacts that it serves (MSG-97).
@@ -176,8 +184,10 @@ pub(super) fn preview_leaving<P: Port>(
     carrier: CarrierId,
     now: Time,
 ) -> LeavingView {
-    let mut view =
-        LeavingView { guests: parts.carriers.inviters().len(), ..LeavingView::default() };
+    let mut view = LeavingView {
+        guests: parts.carriers.collect_all(|one| one.inviters()).len(),
+        ..LeavingView::default()
+    };
     for (id, contact) in parts.contacts.iter().filter(|(_, contact)| contact.is_ours()) {
         if !contact.policy.candidates().contains(&carrier) {
             continue;
@@ -202,7 +212,9 @@ fn level_without<P: Port>(parts: &Parts<P>, id: ContactId, without: CarrierId, n
     let to = parts.contact_facts(id);
     let (Some(contact), Some(to)) = (parts.contacts.get(id), to) else { return 0 };
     let others = contact.policy.candidates().iter().filter(|carrier| **carrier != without);
-    let states = others.filter_map(|carrier| parts.carriers.state(*carrier, Some(&to), now));
+    let states = others.filter_map(|carrier| {
+        parts.carriers.carrier(*carrier).and_then(|one| one.state(Some(&to), now))
+    });
     states.filter(|state| state.reached).map(|state| state.caps.level).max().unwrap_or(0)
 }
 

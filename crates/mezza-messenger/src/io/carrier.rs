@@ -1,4 +1,4 @@
-//! The interface between the device and a carrier (house 4a): types that are independent of the
+//! The interface between the device and a carrier: types that are independent of the
 //! carrier.
 
 use alloc::string::String;
@@ -273,7 +273,7 @@ pub struct Reach {
 /// Requirements of a route.
 #[derive(Clone, Copy)]
 pub struct RouteTerms {
-    /// The lowest level that the carrier may have.
+    /// The lowest privacy level, 1 to 4, at which the carrier may be used.
     pub pin: u8,
     /// True if a note of the user is to leave; false for items that the device owes.
     pub is_user_note: bool,

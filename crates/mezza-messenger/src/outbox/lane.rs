@@ -31,7 +31,7 @@ const AGAIN_EVERY_MS: u64 = 10 * Time::MINUTE_MS;
 pub(crate) struct AgainWish {
     /// Time at which the contact last got all notes again.
     at: Time,
-    /// True if the contact has requested them again since then.
+    /// True if the contact has requested all notes again since that time.
     waits: bool,
 }
 

@@ -10,7 +10,7 @@ use super::Sessions;
 use crate::evidence;
 use crate::io::{At, By, CarrierId, ContactId, Due, Incoming, RecordKind, Step, key64};
 
-/// Milliseconds for which such a message is stored.
+/// Milliseconds for which a message that did not open is stored.
 const KEPT_MS: u64 = Time::DAY_MS;
 
 /// Most stored messages that did not open, in all and per contact.

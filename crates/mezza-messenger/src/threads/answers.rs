@@ -8,11 +8,14 @@ use crate::io::{ContactId, NoteId};
 use crate::note::{Era, Kept, NoteDigest};
 use crate::receipt::Receipt;
 
-/// Notes beside one receipt that arrived since the last one; the others go with the next.
+/// Maximum number of newly arrived notes whose digests are sent with one receipt; the others are
+/// sent with the next receipt.
 const KEPT_SAID_MAX: usize = 32;
-/// Notes of one void that are named beside its answer.
+/// Maximum number of stored notes in the range of a void whose digests are sent with the answer to
+/// the void.
 const KEPT_ASKED_MAX: usize = 16;
-/// Notes named in one note, so that it still fits the seven cells of a message in the mixnet.
+/// Maximum number of digests in one note, so that the note still fits the seven cells of a message
+/// in the mixnet.
 const KEPT_TOTAL_MAX: usize = 48;
 /// The newest notes that are named beside every receipt, and among how many of the thread they are.
 const NEWEST: usize = 8;

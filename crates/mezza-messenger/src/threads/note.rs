@@ -23,8 +23,9 @@ pub(crate) struct StoredNote {
     /// Sent notes: the number by which a repeated command is recognised.
     pub client: [u8; 16],
     pub body: NoteContent,
-    /// Era and number, which with the writer identify the note; seq is 0 before the first sealing.
+    /// The era of `seq`. Writer, era and number together identify the note.
     pub era: Era,
+    /// Number of the note in its era; 0 before the first sealing.
     pub seq: u32,
     pub sent: Time,
     pub at: Time,

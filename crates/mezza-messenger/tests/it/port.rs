@@ -60,20 +60,12 @@ impl Port for Five {
     type Input = FiveInput;
     type Output = FiveOutput;
 
-    fn carrier(&self, id: CarrierId) -> Option<&dyn Carrier> {
-        if id == TOY { Some(&self.toy) } else { self.four.carrier(id) }
+    fn all_carriers(&self) -> impl Iterator<Item = &dyn Carrier> {
+        self.four.all_carriers().chain([&self.toy as &dyn Carrier])
     }
 
-    fn carrier_mut(&mut self, id: CarrierId) -> Option<&mut dyn Carrier> {
-        if id == TOY { Some(&mut self.toy) } else { self.four.carrier_mut(id) }
-    }
-
-    fn all_carriers(&self) -> impl Iterator<Item = (CarrierId, &dyn Carrier)> {
-        self.four.all_carriers().chain([(TOY, &self.toy as &dyn Carrier)])
-    }
-
-    fn all_carriers_mut(&mut self) -> impl Iterator<Item = (CarrierId, &mut dyn Carrier)> {
-        self.four.all_carriers_mut().chain([(TOY, &mut self.toy as &mut dyn Carrier)])
+    fn all_carriers_mut(&mut self) -> impl Iterator<Item = &mut dyn Carrier> {
+        self.four.all_carriers_mut().chain([&mut self.toy as &mut dyn Carrier])
     }
 
     fn handle_input(

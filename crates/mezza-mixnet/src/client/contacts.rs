@@ -296,8 +296,8 @@ impl Partner {
         self.met_at = Some(at);
     }
 
-    /// Limits the service after loading: it lasts no longer than one that begins now, whatever the
-    /// clock was before.
+    /// Limits the service of the contact after loading: it ends no later than a service that begins
+    /// now. An earlier clock may have been ahead.
     pub fn finish_restore(&mut self, now: Time) {
         self.active = self.active.map(|end| end.min(now.plus_ms(ACTIVE_MS)));
     }
@@ -320,8 +320,8 @@ impl Partner {
         self.leaving = None;
     }
 
-    /// Ends the suspension. Returns true if the contact is served again now, or at a time that is
-    /// set.
+    /// Ends the suspension. Returns true if the contact is served again, at once or from a
+    /// scheduled time on.
     pub fn resume(&mut self, now: Time) -> bool {
         self.suspended = false;
         self.active = self.active.and(self.paused.take()).map(|ms| now.plus_ms(ms));

@@ -29,7 +29,7 @@ mod standing;
 mod tests;
 
 pub use cover::LiveLine;
-pub use io::{ClientError, Input, Invite, NewRoot, Output, RefusedReason};
+pub use io::{ClientError, Input, Invite, NewRoot, Output, RefusedReason, StartRounds};
 pub use restore::{RestoreError, RowFault, RowsSetAside};
 pub use snapshot::ROW_BYTES_MAX;
 
@@ -59,7 +59,7 @@ use standing::ProtectionState;
 /// forward or the machine slept, and no contact loses service time.
 const LATE_MS: u64 = 2 * Time::MINUTE_MS;
 
-/// How a client is set up.
+/// Options of a client.
 pub struct ClientOptions {
     /// Hash of the genesis config, which the user pinned.
     pub pin: [u8; 32],

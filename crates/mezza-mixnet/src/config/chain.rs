@@ -24,7 +24,7 @@ pub enum ChainError {
     /// Another config with this number or a later one is already known.
     #[error("another config with this number was seen before")]
     Rollback,
-    /// A config between the newest known one and this one is missing.
+    /// The chain lacks a config between its newest one and the received one.
     #[error("a config in between is missing")]
     Gap,
     /// Too few guardians signed.

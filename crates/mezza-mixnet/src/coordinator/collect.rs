@@ -156,14 +156,16 @@ impl Coordinator {
             return Err(CoordinatorError::Unexpected);
         };
         let taken = match body {
-            FrameBody::Object(Some(about)) if about.0.id == id => {
+            FrameBody::Object(Some((manifest, signature))) if manifest.id == id => {
                 let config = self.chain.of_round(id).filter(|its| its.hash() == round.config);
                 let last = round.mixes.last();
                 // The number of clients in this round bounds the buckets, instead of `users_max`
                 // (MIX-65).
                 let users = batch.owners.len() as u32;
-                let of = config.zip(last);
-                of.and_then(|(config, last)| shelf.add_manifest(config, users, last, about))
+                let keys = config.zip(last);
+                keys.and_then(|(config, last)| {
+                    shelf.add_manifest(config, users, last, manifest, signature)
+                })
             }
             FrameBody::Chunk { bucket, offset, bytes } => shelf.add_chunk(bucket, offset, &bytes),
             _ => None,

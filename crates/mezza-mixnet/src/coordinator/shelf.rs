@@ -45,7 +45,8 @@ impl BucketDownload {
         config: &Config,
         users: u32,
         last: &VerifyKey,
-        (manifest, signature): (Manifest, Signature),
+        manifest: Manifest,
+        signature: Signature,
     ) -> Option<()> {
         // The store repeats the manifest for each bucket. A different one would change lengths
         // during the download.

@@ -86,7 +86,7 @@ impl NoiseJob {
         let inner = Wiping::new(self.make_plaintexts(kernel, size, &mut rng));
         let multiply = Multiply::Tables(&self.tables);
         let Wrapped { onions, reply_keys: back } =
-            wrap_onions(kernel, multiply, &self.layers, (&inner, size), &mut rng);
+            wrap_onions(kernel, multiply, &self.layers, &inner, size, &mut rng);
         let traps = (0..self.traps).map(|at| self.make_trap(at, &inner, &back)).collect();
         Noise { onions: Wiping::new(onions), traps }
     }

@@ -64,8 +64,8 @@ impl NoiseFloor {
         match self {
             Self::None => true,
             Self::Promise { delta: most, .. } => {
-                // The paper uses another accounting, so a floor accepts Gaussian noise only
-                // (MIX-4).
+                // The accounting of the Vuvuzela paper is not comparable with ours, so a mix with a
+                // noise floor accepts Gaussian noise only (MIX-4).
                 let gauss = |policy: &ServicePolicy| policy.mode == Mode::Gauss;
                 config.services.iter().all(gauss) && self.reached_delta(config) <= *most
             }

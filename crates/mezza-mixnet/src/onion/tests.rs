@@ -40,7 +40,7 @@ proptest! {
         let inner = random(count * size, &mut rng);
         let combs = Tables::new(portable(), &layers).expect("good keys");
         let multiply = if tables { Multiply::Tables(&combs) } else { Multiply::Ladders };
-        let wrapped = wrap_onions(portable(), multiply, &layers, (&inner, size), &mut rng);
+        let wrapped = wrap_onions(portable(), multiply, &layers, &inner, size, &mut rng);
         let mut batch = wrapped.onions;
         let mut backs = Vec::new();
         for (i, secret) in secrets.iter().enumerate() {
@@ -76,7 +76,7 @@ fn mix_7_bad_onions_give_zeros_and_disturb_no_neighbour() {
     let ((secrets, layers), mut rng) = (chain(3, Service::Conversation), dice(1));
     let inner = random(4 * 272, &mut rng);
     let mut batch =
-        wrap_onions(portable(), Multiply::Ladders, &layers, (&inner, 272), &mut rng).onions;
+        wrap_onions(portable(), Multiply::Ladders, &layers, &inner, 272, &mut rng).onions;
     let whole = unwrap_layer(portable(), &secrets[0], &layers[0], &batch, 416);
     batch[416..416 + 32].fill(0); // Z = 0
     batch[2 * 416 + 100] ^= 1; // does not open
@@ -99,8 +99,7 @@ fn mix_7_an_onion_to_the_neutral_point_is_bad_even_if_it_opens() {
 #[test]
 fn mix_8_no_changed_or_moved_onion_opens() {
     let ((secrets, layers), mut rng) = (chain(2, Service::Call), dice(2));
-    let onion =
-        wrap_onions(portable(), Multiply::Ladders, &layers, (&[7; 20], 20), &mut rng).onions;
+    let onion = wrap_onions(portable(), Multiply::Ladders, &layers, &[7; 20], 20, &mut rng).onions;
     let opens = |layer: &Layer, onion: &[u8]| {
         unwrap_layer(portable(), &secrets[0], layer, onion, onion.len()).opened[0] == 1
     };
@@ -126,7 +125,7 @@ fn mix_8_no_changed_or_moved_onion_opens() {
 #[test]
 fn one_layer_around_many_is_the_whole_onion() {
     let ((secrets, layers), mut rng) = (chain(3, Service::Conversation), dice(3));
-    let rest = wrap_onions(portable(), Multiply::Ladders, &layers[1..], (&[5; 272], 272), &mut rng);
+    let rest = wrap_onions(portable(), Multiply::Ladders, &layers[1..], &[5; 272], 272, &mut rng);
     let mut x = [[0; 32]];
     let mut z = [[0; 32]];
     portable().x25519_pairwise(&[[0x20; 32]], &[BASE], &mut x);

@@ -6,12 +6,20 @@ use crate::limits::{MU_MAX, SCALE_MAX, SLOTS_MAX};
 use core::f64::consts::{LN_2, LN_10};
 use mezza_core::{DecodeError, Reader, Writer};
 
-fn spent(service: Service, mode: Mode, (mu, scale): (u32, u32), rounds: u64) -> RoundsSpent {
-    RoundsSpent { service, law: Law { mode, mu, scale }, slots: 1, rounds }
+pub fn spent(service: Service, law: Law, rounds: u64) -> RoundsSpent {
+    RoundsSpent { service, law, slots: 1, rounds }
 }
 
-fn talk(mode: Mode, law: (u32, u32), rounds: u64) -> RoundsSpent {
-    spent(Service::Conversation, mode, law, rounds)
+pub fn talk(law: Law, rounds: u64) -> RoundsSpent {
+    spent(Service::Conversation, law, rounds)
+}
+
+pub const fn gauss(mu: u32, scale: u32) -> Law {
+    Law { mode: Mode::Gauss, mu, scale }
+}
+
+pub const fn paper(mu: u32, scale: u32) -> Law {
+    Law { mode: Mode::Paper, mu, scale }
 }
 
 fn near(value: f64, expected: f64, relative: f64) {
@@ -27,10 +35,10 @@ fn mix_20_the_check_values_of_the_specification() {
         (120_000, 6_892, LN_2, 1.021_047e-7),
     ];
     for (rounds, sigma, eps, expected) in cases {
-        let (delta, _) = divergence_delta(&[talk(Mode::Gauss, (0, sigma), rounds)], eps);
+        let (delta, _) = divergence_delta(&[talk(gauss(0, sigma), rounds)], eps);
         near(delta, expected, 1e-6);
     }
-    let standard = talk(Mode::Gauss, (45_710, 6_892), 240_000);
+    let standard = talk(gauss(45_710, 6_892), 240_000);
     let (divergence, order) = divergence_delta(&[standard], LN_2);
     near(order, 18.97, 1e-3);
     near(delta(&[standard], LN_2) - divergence, 2.379_1e-5, 1e-4);
@@ -50,26 +58,26 @@ fn mix_20_no_result_is_below_that_of_an_independent_accountant() {
         (Service::Invitation, 223, 1_000, LN_2, 1.962_759e-5),
     ];
     for (service, sigma, k, eps, least) in cases {
-        let (ours, _) = divergence_delta(&[spent(service, Mode::Gauss, (0, sigma), k)], eps);
+        let (ours, _) = divergence_delta(&[spent(service, gauss(0, sigma), k)], eps);
         assert!((least..6.0 * least).contains(&ours), "{service:?}, sigma {sigma}: {ours}");
     }
 }
 
 #[test]
 fn mix_20_the_presets_keep_their_promises_and_no_less_noise_would() {
-    let call = |law| spent(Service::Call, Mode::Gauss, law, 1);
-    let talk = |law| talk(Mode::Gauss, law, 1);
+    let call = |mu, scale| spent(Service::Call, gauss(mu, scale), 1);
+    let talk = |mu, scale| talk(gauss(mu, scale), 1);
     let cases = [
-        (talk((24_000, 3_724)), 70_000, LN_2, 1e-4),
-        (talk((45_710, 6_892)), 240_000, LN_2, 1e-4),
-        (talk((96_218, 14_052)), 1_000_000, LN_2, 1e-4),
-        (talk((16_070, 2_360)), 240_000, LN_10, 1e-4),
-        (talk((2_566, 446)), 1_000, LN_2, 1e-4),
-        (talk((8_646, 1_408)), 10_000, LN_2, 1e-4),
-        (talk((17_336, 2_308)), 240_000, 3.0, 1e-6),
-        (call((2_487, 417)), 3_500, LN_2, 1e-4),
-        (call((8_346, 1_316)), 35_000, LN_2, 1e-4),
-        (call((1_283, 223)), 1_000, LN_2, 1e-4),
+        (talk(24_000, 3_724), 70_000, LN_2, 1e-4),
+        (talk(45_710, 6_892), 240_000, LN_2, 1e-4),
+        (talk(96_218, 14_052), 1_000_000, LN_2, 1e-4),
+        (talk(16_070, 2_360), 240_000, LN_10, 1e-4),
+        (talk(2_566, 446), 1_000, LN_2, 1e-4),
+        (talk(8_646, 1_408), 10_000, LN_2, 1e-4),
+        (talk(17_336, 2_308), 240_000, 3.0, 1e-6),
+        (call(2_487, 417), 3_500, LN_2, 1e-4),
+        (call(8_346, 1_316), 35_000, LN_2, 1e-4),
+        (call(1_283, 223), 1_000, LN_2, 1e-4),
     ];
     for (one, k, eps, delta_max) in cases {
         let fits = count_rounds(one, eps, delta_max, delta);
@@ -83,7 +91,7 @@ fn mix_20_the_laplace_column_of_the_table() {
     for (k, mu, b) in
         [(70_000, 85_600, 3_709), (240_000, 166_934, 6_867), (1_000_000, 360_754, 14_018)]
     {
-        let reached = delta(&[talk(Mode::Paper, (mu, b), k)], LN_2);
+        let reached = delta(&[talk(paper(mu, b), k)], LN_2);
         assert!((0.95e-4..1.003e-4).contains(&reached), "{k} rounds: {reached}");
     }
 }
@@ -93,16 +101,16 @@ fn mix_20_the_paper_mode_lasts_as_long_as_the_paper_says() {
     for (mu, b, k) in
         [(300_000, 13_800, 239_826), (150_000, 7_300, 68_888), (450_000, 20_000, 507_028)]
     {
-        assert_eq!(count_rounds(talk(Mode::Paper, (mu, b), 1), LN_2, 1e-4, advanced_delta), k);
+        assert_eq!(count_rounds(talk(paper(mu, b), 1), LN_2, 1e-4, advanced_delta), k);
     }
-    let nothing = talk(Mode::Paper, (300_000, 13_800), 0);
+    let nothing = talk(paper(300_000, 13_800), 0);
     near(advanced_delta(&[nothing], 1.0) + 1.0, 1.0, 1e-12);
-    near(advanced_delta(&[talk(Mode::Paper, (10, 1), 1_000)], 0.1), 1.0, 1e-12);
+    near(advanced_delta(&[talk(paper(10, 1), 1_000)], 0.1), 1.0, 1e-12);
 }
 
 #[test]
 fn slots_cost_what_scaled_noise_pays() {
-    let one = talk(Mode::Gauss, (45_710, 6_892), 240_000);
+    let one = talk(gauss(45_710, 6_892), 240_000);
     let two = RoundsSpent { slots: 2, law: Law { mu: 91_420, scale: 13_784, ..one.law }, ..one };
     near(delta(&[two], LN_2), delta(&[one], LN_2), 1e-9);
     assert!(delta(&[RoundsSpent { slots: 2, ..one }], LN_2) > 0.01, "unscaled slots are not free");
@@ -111,15 +119,15 @@ fn slots_cost_what_scaled_noise_pays() {
 #[test]
 fn all_services_of_one_user_add() {
     let all = [
-        talk(Mode::Gauss, (45_710, 6_892), 240_000),
-        spent(Service::Call, Mode::Gauss, (2_487, 417), 3_500),
-        spent(Service::Invitation, Mode::Gauss, (1_283, 223), 1_000),
+        talk(gauss(45_710, 6_892), 240_000),
+        spent(Service::Call, gauss(2_487, 417), 3_500),
+        spent(Service::Invitation, gauss(1_283, 223), 1_000),
     ];
     let eps = least_epsilon(&all, 3e-4).expect("an epsilon");
     near(eps, 1.19, 0.01);
     near(fifty_becomes(eps), 0.77, 0.01);
     near(fifty_becomes(LN_2), 2.0 / 3.0, 1e-12);
-    assert_eq!(least_epsilon(&[talk(Mode::Gauss, (10, 0), 1)], 1e-4), None, "no noise, no promise");
+    assert_eq!(least_epsilon(&[talk(gauss(10, 0), 1)], 1e-4), None, "no noise, no promise");
     near(least_epsilon(&[], 1e-4).expect("an epsilon") + 1.0, 1.0, 1e-6);
 }
 
@@ -173,11 +181,11 @@ fn mix_54_budgets_and_least_noise_are_counted_by_the_bound() {
 
 #[test]
 fn mix_55_another_story_differs_in_twice_the_rounds() {
-    let spent = talk(Mode::Gauss, (45_710, 6_892), 240_000);
+    let spent = talk(gauss(45_710, 6_892), 240_000);
     let other = spent.other_story();
     assert_eq!((other.rounds, RoundsSpent { rounds: 240_000, ..other }), (480_000, spent));
     near(delta(&[other], LN_2), 2.909_4e-3, 1e-4);
-    assert_eq!(talk(Mode::Gauss, (2, 2), u64::MAX).other_story().rounds, u64::MAX);
+    assert_eq!(talk(gauss(2, 2), u64::MAX).other_story().rounds, u64::MAX);
 }
 
 #[test]

@@ -44,9 +44,9 @@ pub enum CellOutcome {
 enum PieceState {
     /// In a cell of a round without a result yet.
     InFlight,
-    /// Its round returned without a meeting.
+    /// The round of the piece returned without a meeting.
     Failed,
-    /// It was in a meeting; the number counts later Met results.
+    /// The piece was in a meeting; the number counts later Met results.
     Sent(u32),
 }
 
@@ -122,9 +122,9 @@ impl Message {
 /// A message with sealed pieces.
 struct MessageInTransit {
     message: Message,
-    /// Number of its first piece.
+    /// Number of the first piece of the message.
     first: u32,
-    /// Bit i is set if its piece i was in a meeting.
+    /// Bit i is set if piece i of the message was in a meeting.
     met: u64,
 }
 

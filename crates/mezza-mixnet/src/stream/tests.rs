@@ -7,15 +7,30 @@ use mezza_core::{DecodeError, Reader, Writer};
 use proptest::prelude::*;
 
 /// The outcome of one round for each side of a pair.
-fn round() -> impl Strategy<Value = (CellOutcome, CellOutcome)> {
+#[derive(Clone, Copy, Debug)]
+struct Outcomes {
+    at_alice: CellOutcome,
+    at_bob: CellOutcome,
+}
+
+impl Outcomes {
+    const MET: Self = Self::both(CellOutcome::Met);
+
+    const fn both(outcome: CellOutcome) -> Self {
+        Self { at_alice: outcome, at_bob: outcome }
+    }
+}
+
+/// Returns the outcomes that a round can have, most often a meeting.
+fn round() -> impl Strategy<Value = Outcomes> {
     prop_oneof![
-        4 => Just((CellOutcome::Met, CellOutcome::Met)),
-        1 => Just((CellOutcome::Absent, CellOutcome::Missed)),
-        1 => Just((CellOutcome::Missed, CellOutcome::Absent)),
-        1 => Just((CellOutcome::Garbage, CellOutcome::Garbage)),
+        4 => Just(Outcomes::MET),
+        1 => Just(Outcomes { at_alice: CellOutcome::Absent, at_bob: CellOutcome::Missed }),
+        1 => Just(Outcomes { at_alice: CellOutcome::Missed, at_bob: CellOutcome::Absent }),
+        1 => Just(Outcomes::both(CellOutcome::Garbage)),
         // The round was returned to one side alone: the other one got no reply.
-        1 => Just((CellOutcome::Met, CellOutcome::Missed)),
-        1 => Just((CellOutcome::Missed, CellOutcome::Met)),
+        1 => Just(Outcomes { at_alice: CellOutcome::Met, at_bob: CellOutcome::Missed }),
+        1 => Just(Outcomes { at_alice: CellOutcome::Missed, at_bob: CellOutcome::Met }),
     ]
 }
 
@@ -60,11 +75,11 @@ impl Side {
     }
 }
 
-fn meet(alice: &mut Side, bob: &mut Side, (at_alice, at_bob): (CellOutcome, CellOutcome)) {
+fn meet(alice: &mut Side, bob: &mut Side, outcomes: Outcomes) {
     let to_bob = alice.seal();
     let to_alice = bob.seal();
-    alice.settle(&to_bob, &to_alice, at_alice);
-    bob.settle(&to_alice, &to_bob, at_bob);
+    alice.settle(&to_bob, &to_alice, outcomes.at_alice);
+    bob.settle(&to_alice, &to_bob, outcomes.at_bob);
 }
 
 proptest! {
@@ -89,7 +104,7 @@ proptest! {
         // From here on every round is a meeting.
         let mut left = 0;
         while !(alice.sender.is_idle() && bob.sender.is_idle()) {
-            meet(&mut alice, &mut bob, (CellOutcome::Met, CellOutcome::Met));
+            meet(&mut alice, &mut bob, Outcomes::MET);
             handed.extend(alice.sender.take_handed());
             left += 1;
             prop_assert!(left < 1_000, "{alice:?}", alice = alice.sender);

@@ -353,7 +353,7 @@ pub fn make_onions(
     let keys = settings.keys.iter().zip(0..);
     let layers: Vec<Layer> =
         keys.map(|(key, position)| Layer { id, position, key: PublicKey(*key) }).collect();
-    let wrapped = wrap_onions(portable(), Multiply::Ladders, &layers, (inner, size), rng);
+    let wrapped = wrap_onions(portable(), Multiply::Ladders, &layers, inner, size, rng);
     let of = |client: usize| {
         let mut own = SecretVec::zeros(layers.len());
         own.iter_mut().zip(&wrapped.reply_keys).for_each(|(key, layer)| *key = layer[client]);

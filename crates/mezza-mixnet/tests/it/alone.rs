@@ -6,7 +6,7 @@ use mezza_core::{EphemeralKey, Machine as _, Secret, StaticKey, Time, Wiping};
 use mezza_lanes::Scalar;
 use mezza_mixnet::RoundId;
 use mezza_mixnet::client::{
-    Access, Client, ClientJob, ClientOptions, DropResult, Input, NewRoot, Output,
+    Access, Client, ClientJob, ClientOptions, DropResult, Input, NewRoot, Output, StartRounds,
 };
 use mezza_mixnet::config::{Config, SignatureSet, SignedConfig};
 use mezza_mixnet::contact::{ConversationKeywheel, Role};
@@ -89,7 +89,7 @@ impl Alone {
         alone.give(Input::Down);
         let contact = 0;
         let role = Role::Initiator;
-        let start = (100, 0);
+        let start = StartRounds { conversation: 100, call: 0 };
         alone.give(Input::Add(NewRoot { contact, root: root(), role, start, bucket: 1 }));
         alone.give(Input::Activate(0));
         alone.until(OPEN);

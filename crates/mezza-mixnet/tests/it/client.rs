@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use mezza_core::{Machine as _, Secret, Wiping};
 use mezza_mixnet::client::record::RECORD_BYTES;
 use mezza_mixnet::client::{
-    Client, ClientOptions, Input, Invite, NewRoot, Output, RefusedReason, RestoreError,
+    Client, ClientOptions, Input, Invite, NewRoot, Output, RefusedReason, RestoreError, StartRounds,
 };
 use mezza_mixnet::config::{Config, NetworkId, ServicePolicy};
 use mezza_mixnet::contact::{Role, assign_bucket};
@@ -308,7 +308,7 @@ fn a_new_root_takes_over_at_its_first_meeting() {
     let round = |town: &Town| 100 + town.now().since_ms(OPEN) / 2_000;
     for (at, role) in [(0, Role::Initiator), (1, Role::Responder)] {
         let root = Secret::init_with(|s| s.fill(9));
-        let start = (round(&town), 100);
+        let start = StartRounds { conversation: round(&town), call: 100 };
         let contact = 1 - at as u32;
         town.give(at, Input::Add(NewRoot { contact, root, role, start, bucket: 1 }));
     }

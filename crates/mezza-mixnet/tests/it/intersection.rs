@@ -8,13 +8,20 @@ use mezza_mixnet::privacy::normal_tail;
 use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng as _;
 
-/// The effect of Alice's absence on (singles, pairs): talking leaves Bob alone at their drop, idling
+/// A change of the numbers of dead drops with one access, and with two.
+#[derive(Clone, Copy)]
+struct CountShift {
+    singles: f64,
+    pairs: f64,
+}
+
+/// The effect of Alice's absence: talking leaves Bob alone at their drop, idling
 /// takes a single away.
-const TALKS: (f64, f64) = (1.0, -1.0);
-const IDLES: (f64, f64) = (-1.0, 0.0);
+const TALKS: CountShift = CountShift { singles: 1.0, pairs: -1.0 };
+const IDLES: CountShift = CountShift { singles: -1.0, pairs: 0.0 };
 
 /// The log-likelihood ratio of talking against idling, summed over k rounds of noise.
-fn ratio(law: Law, k: u32, truth: (f64, f64), rng: &mut ChaCha20Rng) -> f64 {
+fn ratio(law: Law, k: u32, truth: CountShift, rng: &mut ChaCha20Rng) -> f64 {
     let b = f64::from(law.scale);
     let mean = f64::from(law.mu);
     let score = |x: f64, scale: f64| match law.mode {
@@ -24,12 +31,11 @@ fn ratio(law: Law, k: u32, truth: (f64, f64), rng: &mut ChaCha20Rng) -> f64 {
     (0..k)
         .map(|_| {
             let counts = law.draw_conversation(rng);
-            let seen = (
-                f64::from(counts.singles) - mean + truth.0,
-                f64::from(counts.pairs) - mean / 2.0 + truth.1,
-            );
-            let under =
-                |guess: (f64, f64)| score(seen.0 - guess.0, b) + score(seen.1 - guess.1, b / 2.0);
+            let singles = f64::from(counts.singles) - mean + truth.singles;
+            let pairs = f64::from(counts.pairs) - mean / 2.0 + truth.pairs;
+            let under = |guess: CountShift| {
+                score(singles - guess.singles, b) + score(pairs - guess.pairs, b / 2.0)
+            };
             under(TALKS) - under(IDLES)
         })
         .sum()

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use mezza_core::{Backend, EphemeralKey, Machine, PortableBackend, Secret, Time, Wiping};
 use mezza_mixnet::client::{
     Client, ClientJob, ClientOptions, FrameSchedule, Input, NewRoot, Output, ScheduledFrame,
-    SendTime, StreamMark,
+    SendTime, StartRounds, StreamMark,
 };
 use mezza_mixnet::config::Config;
 use mezza_mixnet::contact::{Intent, Role};
@@ -131,7 +131,7 @@ impl<B: Backend> Town<B> {
         for (own, other, role) in [(a, b, Role::Initiator), (b, a, Role::Responder)] {
             let root = Secret::init_with(|s| s.fill(root));
             let contact = other as u32;
-            let start = (100, 100);
+            let start = StartRounds { conversation: 100, call: 100 };
             let new = NewRoot { contact, root, role, start, bucket: 1 };
             self.give(own, Input::Add(new));
         }

@@ -27,8 +27,22 @@ mod alarms;
 mod calls;
 mod replies;
 
-/// Mean and scale of the noise.
-const NOISE: (u32, u32) = (20, 4);
+/// Mean and scale of the noise of one mix.
+#[derive(Clone, Copy)]
+struct NoiseLaw {
+    mu: u32,
+    scale: u32,
+}
+
+/// Numbers of dead drops with one access, and with two.
+#[derive(Clone, Copy, Default)]
+struct DropCounts {
+    singles: i32,
+    pairs: i32,
+}
+
+/// The noise of each mix.
+const NOISE: NoiseLaw = NoiseLaw { mu: 20, scale: 4 };
 /// Clients of each round: four people, the others are the adversary's.
 const CLIENTS: usize = 8;
 /// Rounds from which an advantage is estimated.
@@ -37,8 +51,8 @@ const ROUNDS: u32 = 10_000;
 /// The view of the adversary in one round.
 #[derive(Default)]
 struct View {
-    /// Noise of its own mixes: singles and pairs.
-    own: (i32, i32),
+    /// Noise of its own mixes.
+    own: DropCounts,
     /// The kept part of each mix's batch, and the order in which it went on.
     shuffles: BTreeMap<usize, (Vec<u32>, Vec<u32>)>,
     /// The drops, in the order of the last mix.
@@ -56,8 +70,8 @@ impl View {
         match (job, done) {
             (Job::Noise(noise), JobOutput::Noise(made)) if !made.onions.is_empty() => {
                 match noise.kind {
-                    NoiseKind::Singles(n) => self.own.0 += n.cast_signed(),
-                    NoiseKind::Pairs(n) => self.own.1 += n.cast_signed(),
+                    NoiseKind::Singles(n) => self.own.singles += n.cast_signed(),
+                    NoiseKind::Pairs(n) => self.own.pairs += n.cast_signed(),
                     NoiseKind::Bucket(..) => {}
                 }
             }
@@ -74,13 +88,13 @@ impl View {
     }
 
     /// Singles and pairs without the noise that is the adversary's own.
-    fn counts(&self) -> (i32, i32) {
+    fn counts(&self) -> DropCounts {
         let mut drops = BTreeMap::<_, u32>::new();
         for drop in self.drops.values().flatten() {
             *drops.entry(drop).or_default() += 1;
         }
         let of = |accesses: u32| drops.values().map(|n| i32::from(*n == accesses)).sum::<i32>();
-        (of(1) - self.own.0, of(2) - self.own.1)
+        DropCounts { singles: of(1) - self.own.singles, pairs: of(2) - self.own.pairs }
     }
 
     /// Where each message of a mix's batch came to be in the next one.
@@ -110,10 +124,11 @@ fn quiet() -> Config {
 }
 
 /// Conversations alone, with this noise and so many slots.
-fn with(noise: (u32, u32), slots: u8) -> Config {
+fn with(noise: NoiseLaw, slots: u8) -> Config {
     let mut config = config(3);
     config.services.truncate(1);
-    (config.services[0].mu, config.services[0].scale) = noise;
+    config.services[0].mu = noise.mu;
+    config.services[0].scale = noise.scale;
     config.services[0].slots = slots;
     config.valid_until = OPEN.plus_ms(1_000 * Time::DAY_MS);
     config
@@ -167,7 +182,7 @@ impl Harness {
         let keys = settings.keys.iter().zip(0..);
         let layers: Vec<_> =
             keys.map(|(key, position)| Layer { id, position, key: PublicKey(*key) }).collect();
-        let wrapped = wrap_onions(&TOY, Multiply::Ladders, &layers, (&inner, size), &mut self.rng);
+        let wrapped = wrap_onions(&TOY, Multiply::Ladders, &layers, &inner, size, &mut self.rng);
         self.net.now = self.net.now.plus_ms(8_000);
         self.net.send_batch(id, &wrapped.onions);
         if let Some(holder) = self.holder.take() {
@@ -197,7 +212,7 @@ impl Harness {
 struct Guess {
     honest: usize,
     rounds: u32,
-    law: (u32, u32),
+    law: NoiseLaw,
     slots: u8,
     expected: f64,
 }
@@ -214,13 +229,11 @@ impl Guess {
     }
 
     /// Which of the two is likelier, by these numbers of singles and pairs.
-    fn says_talks(&self, (singles, pairs): (i32, i32)) -> bool {
+    fn says_talks(&self, counts: DropCounts) -> bool {
         let slots = f64::from(self.slots);
-        let sigma = f64::from(self.law.1);
-        let singles = f64::from(singles);
-        let pairs = f64::from(pairs);
-        let singles = singles - self.expected;
-        let pairs = pairs - self.expected / 2.0;
+        let sigma = f64::from(self.law.scale);
+        let singles = f64::from(counts.singles) - self.expected;
+        let pairs = f64::from(counts.pairs) - self.expected / 2.0;
         // Of the other six two idle, and two pairs talk, in each slot.
         let under = |own: (f64, f64)| {
             let own = (own.0 + 2.0, own.1 + 2.0);
@@ -261,7 +274,7 @@ fn theory(shift: f64) -> f64 {
 
 /// The bound for one conversation: singles move by 2 at sigma, pairs by 1 at sigma / 2.
 fn bound() -> f64 {
-    theory(8_f64.sqrt() / f64::from(NOISE.1))
+    theory(8_f64.sqrt() / f64::from(NOISE.scale))
 }
 
 /// Three standard deviations of an estimate, and what rounding to whole messages adds.
@@ -282,7 +295,7 @@ fn without(at: usize, of: fn(NoiseKind) -> bool) -> Breakage {
 #[test]
 fn slow_counts_tell_as_much_as_the_noise_of_one_honest_mix_lets_them() {
     for honest in [0, 1] {
-        let expected = mean(NOISE.0);
+        let expected = mean(NOISE.mu);
         let whole = Guess { honest, rounds: ROUNDS, law: NOISE, slots: 1, expected };
         let found = whole.advantage(None);
         assert!((found - bound()).abs() < error(ROUNDS), "mix {honest}: {found} of {}", bound());
@@ -297,10 +310,16 @@ fn slow_five_slots_want_five_times_the_noise() {
     const FEW: u32 = 2_000;
     let honest = 0;
     let slots = 5;
-    let enough = Guess { honest, rounds: FEW, law: (100, 20), slots, expected: mean(100) };
+    let enough = Guess {
+        honest,
+        rounds: FEW,
+        law: NoiseLaw { mu: 100, scale: 20 },
+        slots,
+        expected: mean(100),
+    };
     let found = enough.advantage(None);
     assert!((found - bound()).abs() < error(FEW), "{found} of {}", bound());
-    let of_one = Guess { rounds: 400, law: NOISE, expected: mean(NOISE.0), ..enough };
+    let of_one = Guess { rounds: 400, law: NOISE, expected: mean(NOISE.mu), ..enough };
     let found = of_one.advantage(None);
     assert!(found > 2.0 * bound(), "noise for one slot is found out: {found} of {}", bound());
 }

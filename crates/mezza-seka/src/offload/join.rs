@@ -42,8 +42,9 @@ struct Run {
     packet: u32,
     /// `None`: a frame without parsed headers, which is not joined.
     layers: Option<Layers>,
-    /// Payload bytes of the first segment, and true if a shorter one ended the run.
+    /// Payload bytes of the first segment.
     segment_bytes: usize,
+    /// True if a shorter segment ended the run.
     ended: bool,
     frame_bytes: usize,
     partial: bool,

@@ -6,7 +6,7 @@ use super::headers::{
 };
 use super::{FRAGMENT_SHIFT, FRAGMENTS_MAX, HEADERS_BYTES_MAX, NEXT, PARTIAL, SEGMENTS_MAX};
 
-/// How a frame is cut.
+/// The form in which a frame is sent: whole, or cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SegmentShape {
     /// The frame stays whole, with these flags.

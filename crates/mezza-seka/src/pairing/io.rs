@@ -91,7 +91,7 @@ pub enum PairingOutput {
     Digits(SasDigits),
     /// An output of the peer during its first exchange. Its frames become `Send` above.
     Peer(PeerOutput),
-    /// The first exchange was accepted; the peer can be taken.
+    /// The first exchange was accepted; the driver can take the peer out of the pairing.
     Done,
     /// The pairing failed, and nothing is stored.
     Failed(PairingFailure),

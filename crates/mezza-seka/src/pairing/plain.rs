@@ -1,4 +1,5 @@
-//! Pairing without digits: B1, B2, and a second without further responses.
+//! Pairing without digits: exchanges B1 and B2, and completes once 1 s has passed without another
+//! response.
 
 use alloc::vec::Vec;
 

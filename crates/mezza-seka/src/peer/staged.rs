@@ -95,8 +95,8 @@ impl<S: LinkSuite> Peer<S> {
         self.reserved = reserved;
         match answers {
             Some(ke1) => {
-                // KE2 goes only to the source of its KE1: KE1 can be replayed and moves no address
-                // (SEKA-76).
+                // KE2 is sent only to the source of its KE1. KE1 can be replayed, so it must not
+                // change the stored address of the peer (SEKA-76).
                 self.send_frame(FrameTarget::Source(ke1.from), frame.clone());
                 self.answered = Some(Answered::new(ke1.frame, frame, session, now));
             }

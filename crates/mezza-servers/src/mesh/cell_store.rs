@@ -51,7 +51,7 @@ pub(super) struct StoredCell {
 #[derive(Debug)]
 pub(super) struct CellStore {
     db: Connection,
-    /// The numbers of this run's bringers.
+    /// The numbers that this run of the node gave to the neighbours that brought cells.
     numbers: BTreeMap<Bringer, u32>,
     /// The ids of the copies on the disk.
     stored: BTreeSet<CellId>,

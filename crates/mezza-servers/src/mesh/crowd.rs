@@ -18,7 +18,7 @@ const AREA_M2: f64 = 35.0;
 /// Distance from the centre at which groups begin, metres.
 const RING_M: f64 = 300.0;
 
-/// How people move.
+/// The movement of people in a crowd.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Moves {
     /// People sit on a grid.

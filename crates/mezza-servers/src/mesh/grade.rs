@@ -75,9 +75,9 @@ pub(crate) fn of_word(word: &str) -> Option<Grade> {
 /// Files in which this system reports on its clock.
 #[derive(Clone, Debug)]
 pub(super) struct ClockFiles {
-    /// Touched at each synchronisation since the system was started.
+    /// File that the system touches at each synchronisation since its start.
     pub stamp: PathBuf,
-    /// Has an entry for each hardware clock.
+    /// Folder with an entry for each hardware clock.
     pub hardware: PathBuf,
 }
 

@@ -59,7 +59,8 @@ pub(super) struct Links {
     takes_streams: bool,
     /// True if another program has taken the port on one of the interfaces since.
     refused_streams: bool,
-    /// The listeners for streams, one for each cast link and family.
+    /// The stream listeners, one for each broadcast link and address family; the `bool` of the key
+    /// is true for IPv6.
     doors: BTreeMap<(LinkNumber, bool), StreamDoor>,
     incoming: Arc<Semaphore>,
     ble: Option<Ble>,

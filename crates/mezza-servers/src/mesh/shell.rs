@@ -111,7 +111,7 @@ pub(super) struct MeshShell {
     copies: Copies,
 }
 
-/// The copies of carried cells, and what is to be done with them.
+/// The copies of carried cells on the disk, and the changes that are not on the disk yet.
 #[derive(Default)]
 struct Copies {
     /// `None`: nothing is carried for hours, or the node has no disk.

@@ -29,7 +29,7 @@ const CLOCKS_MS: u64 = 30_000;
 /// rounds that were stored.
 const ABSENT_MAX: u32 = 4_096;
 
-/// How to run a bucket store.
+/// Options of a bucket store.
 #[derive(Debug)]
 pub struct BucketServerOptions {
     /// The configs.

@@ -87,7 +87,8 @@ async fn fetch_configs(address: &str) -> Result<Vec<SignedConfig>, DialError> {
     }
 }
 
-/// The entry of the config in force, for any number of connections with the same settings.
+/// Connects to the entry server of the config in force; serves any number of connections with the
+/// same settings.
 pub struct EntryClient {
     address: String,
     tls: Arc<ClientConfig>,

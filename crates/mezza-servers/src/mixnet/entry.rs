@@ -45,7 +45,7 @@ const TICK: Duration = Duration::from_secs(1);
 /// How long `--once` waits for the mixes.
 const ONCE: Duration = Duration::from_secs(10);
 
-/// How to run an entry.
+/// Options of an entry server.
 #[derive(Debug)]
 pub struct EntryServerOptions {
     /// The configs.

@@ -40,7 +40,7 @@ use mezza_host::tls::AllowedClientKeys;
 /// inversion.
 const JOB_ITEMS: [usize; 2] = [64, 256];
 
-/// How to run a mix.
+/// Options of a mix server.
 #[derive(Debug)]
 pub struct MixServerOptions {
     /// The configs.

@@ -18,7 +18,7 @@ const FILE: &str = "clock";
 /// Maximum number of bytes read from the file.
 const BYTES_MAX: usize = 128;
 
-/// Hours since 1970, as the file has them.
+/// The content of the clock file, in hours since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClockRecord {
     /// The newest hour that the relay accepted.

@@ -36,7 +36,7 @@ const STOP: Duration = Duration::from_millis(1_500);
 /// together are below two seconds (NODE-2).
 const LAST: Duration = Duration::from_millis(350);
 
-/// How to run a relay.
+/// Options of a relay.
 #[derive(Clone)]
 pub struct RelayConfig {
     /// The folder of key, lock and SQLite file; made with mode 0700 at the first start.

@@ -251,7 +251,8 @@ impl PairNote {
         Self { name: name.to_owned(), on: on.to_owned(), carrier, listen: UDP_PORT }
     }
 
-    /// Reads a note.
+    /// Reads the note of a pairing from a file, or returns `None` if the file is missing or
+    /// damaged.
     pub(crate) fn load(path: &Path) -> Option<Self> {
         toml::from_str(&std::fs::read_to_string(path).ok()?).ok()
     }
@@ -266,7 +267,7 @@ impl PairNote {
     }
 }
 
-/// Where the pairings are stored.
+/// The place of the pairings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StatePlace {
     /// In a folder.

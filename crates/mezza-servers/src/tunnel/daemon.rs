@@ -42,7 +42,7 @@ const SUBKEYS_FEW: u32 = 64;
 
 /// Options of `up` and `pair`.
 pub struct TunnelOptions {
-    /// Where the pairings are stored.
+    /// The place of the pairings: a folder, or the memory of the daemon.
     pub state: StatePlace,
     /// The settings.
     pub settings: LinkSettings,

@@ -68,8 +68,9 @@ pub(crate) struct Aside {
 /// Proven facts about the traffic of a link.
 #[derive(Debug, Default)]
 pub(crate) struct Passing {
-    /// The last packet numbers, ours and the peer's, at the last check.
+    /// Our last packet number at the last check.
     sent: u32,
+    /// The peer's last packet number at the last check.
     received: u32,
     /// Time of the first frame sent since the peer's last frame.
     unanswered_since: Option<Time>,
@@ -82,8 +83,9 @@ pub(crate) struct Passing {
     pub delivered_percent: Option<u8>,
     /// True if the peer sends nothing while we send.
     pub is_silent: bool,
-    /// Frames that this machine refused to send, and the time of the last one.
+    /// Number of frames that this machine refused to send.
     refused: u64,
+    /// Time of the last refused frame.
     refused_at: Option<Time>,
 }
 

@@ -249,7 +249,8 @@ impl<F: FrameKey> Transmitter<F> {
         let mut segment = vec![0; cut.segment_frame_bytes()];
         for index in 0..cut.segment_count() {
             let (flags, bytes) = cut.write_segment(frame, index, &mut segment);
-            // Segments sent in fragments are not joined again.
+            // The receiver does not merge segments that arrive in fragments, so only the PARTIAL
+            // flag is kept.
             self.send_fragments(&segment[..bytes], each, flags & PARTIAL, way)?;
         }
         Ok(())

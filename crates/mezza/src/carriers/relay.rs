@@ -27,7 +27,7 @@ use mezza_host::connection::tap::Tap;
 
 pub(crate) use keeper::RelayCommands;
 
-/// How relays are dialled.
+/// Options for connections to relays.
 #[derive(Clone, Default)]
 pub struct Dialer {
     /// Addresses of relays that run in this process, used instead of those in their cards.
@@ -49,7 +49,8 @@ struct PooledRelay {
 
 /// The connections of one node to relays.
 pub(crate) struct RelayAdapter<E> {
-    means: (Dialer, Clock),
+    dialer: Dialer,
+    clock: Clock,
     reporter: Reporter<E>,
     connections: BTreeMap<RelayConnectionId, PooledRelay>,
     mailboxes: BTreeMap<MailboxId, RelayConnectionId>,
@@ -60,9 +61,10 @@ pub(crate) struct RelayAdapter<E> {
 
 impl<E: From<ConnectionReport> + Send + 'static> RelayAdapter<E> {
     /// Makes the adapter, without connections.
-    pub(super) fn new(means: (Dialer, Clock), reporter: Reporter<E>) -> Self {
+    pub(super) fn new(dialer: Dialer, clock: Clock, reporter: Reporter<E>) -> Self {
         Self {
-            means,
+            dialer,
+            clock,
             reporter,
             connections: BTreeMap::new(),
             mailboxes: BTreeMap::new(),
@@ -105,7 +107,8 @@ impl<E: From<ConnectionReport> + Send + 'static> RelayAdapter<E> {
         let reporter = self.reporter.next_connection();
         let serial = reporter.serial;
         let mut keeper = JoinSet::new();
-        keeper.spawn(keeper::keep_connected(relay, self.means.clone(), reporter));
+        let dialer = self.dialer.clone();
+        keeper.spawn(keeper::keep_connected(relay, dialer, self.clock.clone(), reporter));
         let orders = None;
         let trouble = None;
         let unconfirmed = BTreeSet::new();
@@ -147,7 +150,7 @@ impl<E: From<ConnectionReport> + Send + 'static> Adapter for RelayAdapter<E> {
             ConnectionEvent::Up { orders, .. } => {
                 (known.orders, known.trouble) = (Some(orders), None);
                 let level = CAPS.level;
-                let demo = self.means.0.demo;
+                let demo = self.dialer.demo;
                 Some(RelayInput::Up { connection, level, demo }.into())
             }
             ConnectionEvent::Down => {
@@ -210,7 +213,7 @@ mod tests {
 
     fn adapter() -> RelayAdapter<ConnectionReport> {
         let reporter = Reporter::new(CarrierId::RELAY, mpsc::channel(8).0);
-        RelayAdapter::new((Dialer::default(), Clock::default()), reporter)
+        RelayAdapter::new(Dialer::default(), Clock::default(), reporter)
     }
 
     fn relay(port: u16) -> RelayEntry {

@@ -117,7 +117,7 @@ async fn restore_carriers(
     .await
 }
 
-/// The numbers of a completed exchange's notes.
+/// The identifiers of the notes of a completed exchange, and the carrier that took them.
 struct Exchanged {
     carrier: String,
     notes: [NoteId; 2],

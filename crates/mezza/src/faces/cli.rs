@@ -76,7 +76,7 @@ pub(crate) struct CliContext {
     pub home: Home,
     /// True if it was named with `--home`.
     pub home_is_named: bool,
-    /// Where answers go.
+    /// The form of the output.
     pub out: Out,
 }
 

@@ -5,7 +5,7 @@
 //! layers: a typing error must not leave a limit at its default.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::fs;
 use std::io::ErrorKind;
@@ -44,9 +44,9 @@ pub struct Settings {
     pub relay_boxes_max: u64,
     /// Connections that a relay accepts from one IPv4 address or IPv6 /64.
     pub relay_connections_max: u32,
-    /// Mailboxes that one such address may open per day.
+    /// Mailboxes that one IPv4 address or IPv6 /64 may open per day.
     pub relay_opens_day_max: u32,
-    /// Bytes that one such address may put per day.
+    /// Bytes that one IPv4 address or IPv6 /64 may put per day.
     pub relay_put_bytes_day_max: u64,
     /// Seconds without activity of the user after which the vault locks; 0: never.
     pub idle_lock_s: u64,
@@ -121,7 +121,8 @@ impl LoadedSettings {
         let mut config = Self { settings: Settings::default(), values: BTreeMap::new() };
         config.add_layer(defaults.clone(), Origin::Default);
         config.add_layer(check_known(read_table(file)?, &defaults, Origin::File)?, Origin::File);
-        let variables = environment.filter_map(read_variable).collect::<Result<Vec<_>, _>>()?;
+        let variables = environment.filter_map(|(name, text)| read_variable(&name, text));
+        let variables = variables.collect::<Result<Vec<_>, _>>()?;
         let variables = parse_texts(variables.into_iter(), &defaults, Origin::Environment)?;
         config.add_layer(variables, Origin::Environment);
         let flags = flags.iter().map(|(key, text)| ((*key).to_owned(), text.clone()));
@@ -165,7 +166,7 @@ impl LoadedSettings {
 
 /// Returns key and text of a variable that is a setting. Names and texts of other variables need
 /// not be UTF-8.
-fn read_variable((name, text): (OsString, OsString)) -> Option<Result<(String, String), Fault>> {
+fn read_variable(name: &OsStr, text: OsString) -> Option<Result<(String, String), Fault>> {
     let name = name.to_string_lossy();
     let key = name.strip_prefix(PREFIX)?;
     if NO_SETTINGS.contains(&key) || key.starts_with(TESTS) {

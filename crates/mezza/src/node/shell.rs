@@ -173,9 +173,9 @@ impl NodeShell {
         }
         let cost = if self.options.demo { Argon2Params::DEMO } else { Argon2Params::measured()? };
         let date = VaultDate::new(&self.options.clock);
-        let cost = (cost, date.dates_to_store());
+        let seed = make::VaultSeed { cost, date: date.dates_to_store() };
         let (vault, device, turn) =
-            make::make_vault(&self.options.vault, name, pass, cost, relays)?;
+            make::make_vault(&self.options.vault, name, pass, &seed, relays)?;
         let witness = self.open_witness(&vault, &[]);
         self.begin_unlocked(
             UnlockedVault { witness, ..UnlockedVault::new(vault, device, date) },
@@ -313,8 +313,8 @@ impl NodeShell {
 
     /// Does due work; called after every event and every nap.
     ///
-    /// After a date was set back, the device's deadline is far away, so the device is woken to
-    /// follow.
+    /// After the date was set back, the deadline of the device is far in the future, so the device
+    /// is woken to adopt the new date.
     fn run_due_work_at(&mut self, now: Time) {
         let back = now < self.seen;
         self.seen = now;

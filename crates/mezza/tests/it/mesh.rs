@@ -14,11 +14,11 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use net::Net;
-use node::{MeshNode, until};
+use node::{FirstClock, MeshNode, until};
 
 /// Nodes whose clocks are good, each hearing the one before and the one behind.
 fn chain(net: &mut Net, folder: &std::path::Path, count: usize) -> Vec<MeshNode> {
-    let node = |n, net: &mut Net| MeshNode::new(net, folder, &format!("n{n}"), ("good", 0));
+    let node = |n, net: &mut Net| MeshNode::new(net, folder, &format!("n{n}"), FirstClock::GOOD);
     let mut nodes: Vec<_> = (1..=count).map(|n| node(n, net)).collect();
     for pair in nodes.windows(2) {
         net.cable(pair[0].space(), pair[1].space());
@@ -72,8 +72,8 @@ fn slow_two_islands_ninety_seconds_apart_merge() {
         let name = |n| format!("{letter}{n}");
         (1..=4).map(|n| MeshNode::new(&mut net, folder.path(), &name(n), clock)).collect::<Vec<_>>()
     };
-    let mut a = island("a", ("good", 0));
-    let mut b = island("b", ("poor", 90_000));
+    let mut a = island("a", FirstClock::GOOD);
+    let mut b = island("b", FirstClock::poor(90_000));
     let spaces =
         |nodes: &[MeshNode]| nodes.iter().map(|n| n.space().to_owned()).collect::<Vec<_>>();
     let [left, right] = [(&a, "sa"), (&b, "sb")].map(|(nodes, name)| {
@@ -103,11 +103,11 @@ fn slow_in_an_island_of_five_a_wrong_clock_is_moved_or_told() {
     let Some(mut net) = Net::new("w") else { return };
     let folder = tempfile::tempdir().unwrap();
     let mut nodes: Vec<_> = [
-        ("g1", ("good", 0)),
-        ("g2", ("good", 0)),
-        ("g3", ("good", 0)),
-        ("slow", ("poor", -240_000)),
-        ("fast", ("fair", 240_000)),
+        ("g1", FirstClock::GOOD),
+        ("g2", FirstClock::GOOD),
+        ("g3", FirstClock::GOOD),
+        ("slow", FirstClock::poor(-240_000)),
+        ("fast", FirstClock { grade: "fair", off_ms: 240_000 }),
     ]
     .into_iter()
     .map(|(name, clock)| MeshNode::new(&mut net, folder.path(), name, clock))
@@ -143,7 +143,7 @@ fn four_clocks_that_nobody_set_meet() {
         .into_iter()
         .enumerate()
         .map(|(n, off_ms)| {
-            MeshNode::new(&mut net, folder.path(), &format!("n{n}"), ("poor", off_ms))
+            MeshNode::new(&mut net, folder.path(), &format!("n{n}"), FirstClock::poor(off_ms))
         })
         .collect();
     let spaces: Vec<_> = nodes.iter().map(|n| n.space().to_owned()).collect();
@@ -167,7 +167,7 @@ fn four_clocks_that_nobody_set_meet() {
 fn mesh_79_two_homes_on_one_machine_hear_each_other() {
     let Some(mut net) = Net::new("h") else { return };
     let folder = tempfile::tempdir().unwrap();
-    let clock = ("good", 0);
+    let clock = FirstClock::GOOD;
     let one = MeshNode::new(&mut net, folder.path(), "one", clock);
     let mut two = MeshNode::alone(folder.path(), "two", clock);
     two.space = Some(one.space().to_owned());
@@ -237,7 +237,7 @@ fn slow_embertalk_no_text_and_no_name_is_logged() {
     let Some(mut net) = Net::new("l") else { return };
     let folder = tempfile::tempdir().unwrap();
     let nodes = chain(&mut net, folder.path(), 2);
-    let mut beside = MeshNode::alone(folder.path(), "beside", ("good", 0));
+    let mut beside = MeshNode::alone(folder.path(), "beside", FirstClock::GOOD);
     beside.space = Some(nodes[1].space().to_owned());
     beside.start();
     until("a line in the log", || beside.log().contains("no streams on port 7106"));

@@ -72,7 +72,8 @@ fn make_tls_call(
         let made = CertificateParams::new(vec!["peer.example".to_owned()])?.self_signed(&key)?;
         Ok((made.der().clone(), PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.serialize_der()))))
     };
-    let ((client, client_key), (server, server_key)) = (certificate()?, certificate()?);
+    let (client, client_key) = certificate()?;
+    let (server, server_key) = certificate()?;
     let roots = |trusted| -> Result<Arc<RootCertStore>, rustls::Error> {
         let mut roots = RootCertStore::empty();
         roots.add(trusted)?;

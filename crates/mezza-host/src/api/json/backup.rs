@@ -16,15 +16,15 @@ pub struct BackupRequest {
 #[derive(Clone, Serialize, Deserialize, ToSchema)]
 #[schema(as = Backup)]
 pub struct BackupJson {
-    /// Its file.
+    /// Path of the backup file.
     pub file: String,
-    /// When it was made, milliseconds since 1970.
+    /// Time at which the backup was made, milliseconds since 1970.
     pub made_ms: u64,
     /// The version of the program that made it.
     pub program: String,
-    /// Contacts in it.
+    /// Number of contacts in the backup.
     pub contacts: u64,
-    /// Notes in it. Notes with a timer are never in a backup.
+    /// Number of notes in the backup. Notes with a timer are never in a backup.
     pub notes: u64,
 }
 
@@ -35,7 +35,7 @@ pub struct AutoBackupRequest {
     pub folder: String,
     /// Seconds between two backups, at least an hour.
     pub every_s: u64,
-    /// How many are kept, at least 1.
+    /// Number of backups to keep, at least 1.
     pub keep: usize,
     /// The passphrase of the backups, at least 8 characters.
     pub passphrase: String,
@@ -45,15 +45,15 @@ pub struct AutoBackupRequest {
 #[derive(Clone, Serialize, Deserialize, ToSchema)]
 #[schema(as = Backups)]
 pub struct BackupsJson {
-    /// When the last one was made, milliseconds since 1970.
+    /// Time of the newest backup, milliseconds since 1970.
     pub made_ms: Option<u64>,
-    /// The folder into which the node makes them.
+    /// Folder into which the node writes backups.
     pub folder: Option<String>,
-    /// Seconds between two of them.
+    /// Seconds between two backups.
     pub every_s: Option<u64>,
-    /// How many are kept.
+    /// Number of backups to keep.
     pub keep: Option<usize>,
-    /// A problem with them, in words.
+    /// Problem with the backups, as a sentence.
     pub warning: Option<String>,
 }
 

@@ -17,23 +17,23 @@ pub struct Contacts {
 #[derive(Clone, Serialize, Deserialize, ToSchema)]
 #[schema(as = Contact)]
 pub struct ContactJson {
-    /// Its number on this device.
+    /// Number of the contact on this device.
     pub id: String,
-    /// The owner's name for it.
+    /// The user's name for the contact.
     pub name: String,
-    /// The name it gave itself: a claim.
+    /// The name on the contact's card: a claim.
     pub claimed_name: String,
-    /// How far things are.
+    /// Progress of the first contact.
     pub standing: StandingJson,
-    /// How and when it was verified.
+    /// Method and time of the verification.
     pub verified: Option<Verified>,
     /// The rules of the conversation.
     pub policy: PolicyJson,
-    /// Suites on its card, best first.
+    /// Suites on the contact's card, best first.
     pub suites: Vec<String>,
-    /// Its relay.
+    /// The relay on the contact's card, if there is one.
     pub relay: Option<RelayJson>,
-    /// Kinds of card parts that are listed but not here.
+    /// Kinds of card parts that the card lists but does not contain in this form.
     pub absent_parts: Vec<u8>,
     /// Notes that came and were not seen.
     pub unread: usize,
@@ -70,9 +70,9 @@ pub enum StandingJson {
 /// How a contact was verified.
 #[derive(Clone, Serialize, Deserialize, ToSchema)]
 pub struct Verified {
-    /// By which way.
+    /// Method of the verification.
     pub how: VerifiedHow,
-    /// When, milliseconds since 1970.
+    /// Time of the verification, milliseconds since 1970.
     pub at_ms: u64,
 }
 
@@ -92,11 +92,11 @@ pub enum VerifiedHow {
 pub struct PolicyJson {
     /// Carriers, best first: relay, link, mesh, mixnet.
     pub carriers: Vec<String>,
-    /// The lowest level a note may leave by, 1 to 4.
+    /// The lowest level at which a note may be sent, 1 to 4.
     pub pin: u8,
     /// True if another carrier of the list may step in.
     pub fallback: FallbackJson,
-    /// Seconds until a note goes; 0: never.
+    /// Seconds after which a note is deleted; 0: never.
     pub timer_s: u32,
     /// True if `delivered` receipts are sent.
     pub delivered: bool,

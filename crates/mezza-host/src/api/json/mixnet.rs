@@ -14,10 +14,10 @@ pub struct JoinRequest {
     pub link: String,
 }
 
-/// A contact to whom nothing leaves once the mixnet is left.
+/// A contact to whom nothing can be sent once the mixnet is left.
 #[derive(Serialize, Deserialize, ToSchema)]
 pub struct LeftBehind {
-    /// Its number.
+    /// Number of the contact.
     pub id: String,
     /// The name that the owner gave it.
     pub name: String,
@@ -43,12 +43,12 @@ pub struct NetworkLeaving {
 pub struct Promise {
     /// The highest likelihood, percent, that an observer can reach for a guess of 50 %.
     pub likely: f64,
-    /// But for this probability, where the other story is that the person was idle.
+    /// Probability that an observer exceeds `likely`, if the other story is that the user was idle.
     pub idle: f64,
-    /// But for this one, where it is that they talked with somebody else at other times: twice as many
-    /// rounds differ.
+    /// Probability that an observer exceeds `likely`, if the other story is that the user talked
+    /// with somebody else at other times: twice as many rounds differ.
     pub other: f64,
-    /// But for this one after two years whose budgets are used up: losses of years add.
+    /// The same probability after two years whose budgets are used up: the losses of years add.
     pub two_years: f64,
 }
 
@@ -68,19 +68,20 @@ pub struct Budget {
 pub struct Mixnet {
     /// The link that was opened.
     pub link: String,
-    /// Its name, 32 hexadecimal digits, once a config is known.
+    /// Name of the network, 32 hexadecimal digits, once a config is known.
     pub network: Option<String>,
-    /// True if rounds are taken part in.
+    /// True if this device takes part in rounds.
     pub up: bool,
     /// The protection level now, 4 or 1.
     pub level: u8,
     /// How much the noise protects: nothing, weak or standard; absent before a config is known.
     pub noise_grade: Option<String>,
-    /// Why no round comes back, in words; absent while rounds do or nothing is known.
+    /// Reason why no round comes back, as a sentence; absent while rounds come back or nothing is
+    /// known.
     pub trouble: Option<String>,
     /// The conversation round that is open now.
     pub round: Option<u64>,
-    /// From one round to the next, milliseconds.
+    /// Time from one round to the next, milliseconds.
     pub interval_ms: Option<u32>,
     /// Clients in the last round, as the entry server reports.
     pub users: u32,
@@ -88,11 +89,12 @@ pub struct Mixnet {
     pub mixes: usize,
     /// Law of the noise of each mix: gauss or paper (Laplace).
     pub law: Option<String>,
-    /// Its mean and its scale.
+    /// Mean and scale of the noise.
     pub noise: Option<[u32; 2]>,
     /// Conversation rounds of this period in which a person was served.
     pub rounds_used: u64,
-    /// How many of them the promise covers; none where the network promises nothing.
+    /// Number of conversation rounds that the promise covers; absent if the network promises
+    /// nothing.
     pub rounds_max: Option<u64>,
     /// The promise of its noise over the rounds of all budgets.
     pub promise: Option<Promise>,

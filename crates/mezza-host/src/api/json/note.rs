@@ -16,11 +16,11 @@ pub struct Notes {
 #[derive(Clone, Serialize, Deserialize, ToSchema)]
 #[schema(as = Note)]
 pub struct NoteJson {
-    /// Its number on this device.
+    /// Number of the note on this device.
     pub id: String,
     /// The contact whose thread has the note.
     pub contact: String,
-    /// True if it came from the contact.
+    /// True if the note came from the contact.
     pub incoming: bool,
     /// The content.
     pub kind: NoteKind,
@@ -28,9 +28,9 @@ pub struct NoteJson {
     pub text: Option<String>,
     /// When it was written, milliseconds since 1970; a claim for incoming notes.
     pub sent_ms: u64,
-    /// When it was stored here.
+    /// Time at which the note was stored here, milliseconds since 1970.
     pub at_ms: u64,
-    /// Its state now.
+    /// State of the note.
     pub state: NoteStateJson,
     /// Why it waits, for state `queued`: sending, `no_carrier`, `below_pin`, `too_big`, keys, answer,
     /// `box_gone`, `box_full`, budget, slow, restored.
@@ -84,17 +84,17 @@ pub enum NoteStateJson {
     Read,
 }
 
-/// One thing known to have happened to a note.
+/// A fact that is proven about a note.
 #[derive(Clone, Serialize, Deserialize, ToSchema)]
 #[schema(as = Fact)]
 pub struct FactJson {
     /// handed, carried, delivered or read.
     pub what: NoteStateJson,
-    /// By which carrier it became known.
+    /// The carrier over which the fact became known.
     pub carrier: String,
-    /// When, milliseconds since 1970.
+    /// Time at which the fact became known, milliseconds since 1970.
     pub at_ms: u64,
-    /// The same in words.
+    /// The fact as a sentence.
     pub words: String,
 }
 
@@ -117,9 +117,9 @@ pub struct PreviewRequest {
 /// The cost of sending a text.
 #[derive(Serialize, Deserialize, ToSchema)]
 pub struct Preview {
-    /// Its length.
+    /// Length of the text, bytes.
     pub bytes: usize,
-    /// The most that a note holds.
+    /// Maximum length of the text of a note, bytes.
     pub bytes_max: usize,
     /// One line per carrier.
     pub offers: Vec<OfferJson>,
@@ -129,17 +129,17 @@ pub struct Preview {
 #[derive(Clone, Serialize, Deserialize, ToSchema)]
 #[schema(as = Offer)]
 pub struct OfferJson {
-    /// Which.
+    /// Name of the carrier.
     pub carrier: String,
-    /// True if the policy and its size allow it.
+    /// True if the policy of the conversation and the size of the text allow this carrier.
     pub fits: bool,
-    /// True if it is up.
+    /// True if the carrier is up.
     pub up: bool,
-    /// Its level now.
+    /// Present level of the carrier.
     pub level: u8,
-    /// Pieces it would be cut into.
+    /// Number of pieces into which the carrier would cut the note.
     pub pieces: usize,
-    /// The cost, in words.
+    /// The cost as a sentence.
     pub cost: String,
 }
 

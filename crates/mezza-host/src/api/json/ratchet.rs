@@ -56,7 +56,7 @@ pub struct PrekeysJson {
     pub one_time_stock: Option<u16>,
     /// Sessions that others began today, since the node started.
     pub sessions_today: u32,
-    /// How many of them had no one-time key.
+    /// Number of the sessions begun by others today that used no one-time key.
     pub without_one_time: u32,
 }
 

@@ -34,9 +34,9 @@ pub struct CarrierJson {
     pub piece_bytes: usize,
     /// Pieces that one note may have.
     pub pieces_max: usize,
-    /// Hours that it keeps what waits.
+    /// Hours for which the carrier keeps undelivered parcels.
     pub store_h: u32,
-    /// True if receipts travel by default.
+    /// True if receipts are sent by default.
     pub receipts: bool,
     /// True if it is a demonstration and protects nothing.
     pub demo: bool,
@@ -53,7 +53,7 @@ pub struct Hides {
     pub from: String,
     /// The fact that the observer may look for.
     pub what: String,
-    /// True if it is hidden from them.
+    /// True if the carrier hides the fact from the observer.
     pub hidden: bool,
 }
 
@@ -68,45 +68,45 @@ pub struct QrText {
 #[derive(Serialize, Deserialize, ToSchema)]
 #[schema(as = Observer)]
 pub struct ObserverJson {
-    /// Ask again with `since` = this.
+    /// Value of `since` for the next request.
     pub next: u64,
     /// Oldest first, at most 256.
     pub events: Vec<ObserverEvent>,
 }
 
-/// One thing that somebody else could see.
+/// One event that the provider, the relay or a thief of the disk could see.
 #[derive(Clone, Serialize, Deserialize, ToSchema)]
 pub struct ObserverEvent {
-    /// Its number.
+    /// Number of the event.
     pub n: u64,
-    /// When, milliseconds since 1970.
+    /// Time of the event, milliseconds since 1970.
     pub at_ms: u64,
     /// provider, relay or thief.
     pub who: String,
     /// `in`, `out` or `at rest`, as seen from this device.
     pub direction: String,
-    /// How many bytes.
+    /// Number of bytes that the observer sees.
     pub bytes: usize,
-    /// The first 4,096 of them, hexadecimal.
+    /// The first 4,096 bytes, hexadecimal.
     pub hex: String,
     /// The decoded fields.
     pub fields: Vec<ObserverField>,
 }
 
-/// A named part of what is seen.
+/// A field of the bytes that the observer sees.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ObserverField {
-    /// Its name in the specification.
+    /// Name of the field in the specification.
     pub name: String,
-    /// Its value.
+    /// Value of the field.
     pub value: String,
-    /// Where it begins, bytes.
+    /// Offset of the field, bytes.
     pub offset: usize,
-    /// How long it is, bytes.
+    /// Length of the field, bytes.
     pub len: usize,
 }
 
-/// How healthy the node is.
+/// Health of the node.
 #[derive(Clone, Serialize, Deserialize, ToSchema)]
 pub struct Health {
     /// One line per check.

@@ -25,7 +25,7 @@ pub enum WriteStep {
     SyncFolder,
     /// A transaction of a relay's store begins.
     Begin,
-    /// A statement of such a transaction.
+    /// A statement of a transaction of a relay's store runs.
     Statement,
     /// A transaction of the vault, or of a relay's store, is committed.
     Commit,

@@ -151,8 +151,8 @@ pub fn replace(path: &Path, bytes: &[u8]) -> Result<(), Fault> {
     replace_as(path, bytes, FILE_MODE)
 }
 
-/// Replaces a file that others may read as [`replace`] does: it keeps its mode, or gets the usual
-/// one.
+/// Replaces a file that others may read, in the steps of [`replace`]: an existing file keeps its
+/// mode, a new one gets the default mode.
 pub fn replace_shared(path: &Path, bytes: &[u8]) -> Result<(), Fault> {
     let mode = fs::metadata(path).map_or(SHARED_MODE, |found| found.mode() & MODE_MASK);
     replace_as(path, bytes, mode)

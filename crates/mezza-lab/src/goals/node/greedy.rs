@@ -63,7 +63,8 @@ const ALL: [(&str, Greed); 5] = [
 /// Measures with the relay as a process and all clients in this process.
 pub fn measure_rows(bench: &mut Bench) -> Result<Vec<Row>> {
     let puts: usize = bench.profile.pick(20, 150, 500);
-    let burst_puts = bench.profile.pick(20, BURST_PUTS, BURST_PUTS);
+    let burst = bench.profile.pick(20, BURST_PUTS, BURST_PUTS);
+    let counts = PutCounts { burst, steady: puts };
     let folder = bench.folder.path().join("greedy");
     std::fs::create_dir(&folder)?;
     let relay = RelayProcess::start(&folder, &[])?;
@@ -72,7 +73,7 @@ pub fn measure_rows(bench: &mut Bench) -> Result<Vec<Row>> {
     let mut worst = 0.0_f64;
     let mut told = Vec::new();
     for (what, greed) in ALL {
-        let puts = runtime.block_on(time_puts(&relay.entry, greed, (burst_puts, puts)))?;
+        let puts = runtime.block_on(time_puts(&relay.entry, greed, counts))?;
         let p99 = |samples: &[f64]| quantile(&sort_samples(samples.to_vec()), 0.99);
         let [quiet, burst, steady] = puts.each_ref().map(|samples| p99(samples));
         let times = burst.max(steady) / quiet;
@@ -89,14 +90,20 @@ pub fn measure_rows(bench: &mut Bench) -> Result<Vec<Row>> {
     Ok(vec![told.into_iter().fold(LIMIT.make_row(worst), Row::with_detail)])
 }
 
+/// Numbers of measured puts.
+#[derive(Clone, Copy)]
+struct PutCounts {
+    /// Puts during the initial burst of the greedy clients.
+    burst: usize,
+    /// Puts after it, and puts without greedy clients.
+    steady: usize,
+}
+
 /// Measures puts in ns: without greedy clients, during their initial burst, and after it.
-async fn time_puts(
-    relay: &RelayEntry,
-    greed: Greed,
-    (burst, puts): (usize, usize),
-) -> Result<[Vec<f64>; 3]> {
+async fn time_puts(relay: &RelayEntry, greed: Greed, counts: PutCounts) -> Result<[Vec<f64>; 3]> {
     let mut victim = connect_client(relay).await?;
-    let quiet = put_all(&mut victim, puts).await?;
+    let PutCounts { burst, steady } = counts;
+    let quiet = put_all(&mut victim, steady).await?;
     let stop = Arc::new(AtomicBool::new(false));
     let mut greedy = JoinSet::new();
     let mut answers = Vec::new();
@@ -107,7 +114,7 @@ async fn time_puts(
         answers.push(Arc::clone(&count));
         greedy.spawn(async move { ask_on(evil, greed, number, &stop, &count).await });
     }
-    let loud = put_all(&mut victim, burst + puts).await;
+    let loud = put_all(&mut victim, burst + steady).await;
     stop.store(true, Ordering::Relaxed);
     let until = Until::now() + LEAVE;
     while let Ok(Some(left)) = timeout_at(until, greedy.join_next()).await {

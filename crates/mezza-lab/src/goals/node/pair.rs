@@ -20,8 +20,8 @@ use crate::clock::cost_ns;
 const RELAY: RelayKey = RelayKey([0x5f; 32]);
 /// Time between two notes. Receipts of faster notes are delayed.
 const PACE_MS: u64 = 2_100;
-/// Notes after which the reader marks them as read and a day passes: a device limits the notes of a
-/// contact.
+/// Number of notes after which the reader marks them as read and the clock moves by a day, because
+/// a device limits the notes of a contact per day.
 const DAY_NOTES: u64 = 4_000;
 /// A typical note.
 const TEXT: &str =

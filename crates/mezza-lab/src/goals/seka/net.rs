@@ -185,11 +185,11 @@ impl Namespaces {
         Ok(())
     }
 
-    /// Makes the command `mezza link --state STATE ARGS` inside a namespace. It runs this program
-    /// through a link named `mezza`.
+    /// Makes the command `mezza link --state STATE ARGS`, to run inside a namespace. It runs this
+    /// program through a symbolic link named `mezza`.
     ///
     /// # Errors
-    /// If the link cannot be made.
+    /// If the symbolic link cannot be made.
     pub fn mezza_command(&self, side: usize, state: &str, args: &[&str]) -> Result<Command> {
         let program = self.folder.join(PROGRAM);
         if !program.exists() {

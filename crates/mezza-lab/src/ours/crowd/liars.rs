@@ -61,7 +61,21 @@ const ATTACK: u64 = 3_600 * SECOND;
 /// The waiting time that a busy device names, ms.
 const BUSY_MS: u16 = 1;
 
+/// The behaviour of all liars in a scene, and their number.
+#[derive(Clone, Copy, Debug)]
+pub struct LiarShare {
+    pub liar: Liar,
+    /// The share of devices that lie, in thousandths.
+    pub permille: u64,
+}
+
 impl Liar {
+    /// Returns liars of this behaviour, as a share of all devices in thousandths.
+    #[must_use]
+    pub const fn with_share(self, permille: u64) -> LiarShare {
+        LiarShare { liar: self, permille }
+    }
+
     /// Returns the name of the behaviour.
     pub fn name(self) -> String {
         match self {
@@ -92,10 +106,10 @@ pub struct Liars {
 
 impl Liars {
     /// Draws the devices that lie.
-    pub fn new(hosted: HostedCrew, liars: Option<(Liar, u64)>, dice: &mut SimRng) -> Self {
+    pub fn new(hosted: HostedCrew, liars: Option<LiarShare>, dice: &mut SimRng) -> Self {
         let count = hosted.0.len();
         let mut roles = vec![None; count];
-        if let Some((liar, permille)) = liars {
+        if let Some(LiarShare { liar, permille }) = liars {
             let wanted = count * usize::try_from(permille).unwrap_or(0) / 1_000;
             let mut left = wanted;
             while left > 0 {

@@ -119,11 +119,11 @@ impl Inner {
         let own = Arc::new(Busy::default());
         let mut control = Vec::new();
         for (at, mix) in network.config.mixes.iter().enumerate() {
-            let to = (&mix.server, link::CONTROL, From::Control(at));
-            control.push(connect_mix(to, &identity, &events, &own).await?);
+            let from = From::Control(at);
+            control.push(connect_mix(&mix.server, from, &identity, &events, &own).await?);
         }
-        let to = (&network.config.mixes[0].server, link::DATA, From::Data);
-        let data = connect_mix(to, &identity, &events, &own).await?;
+        let first = &network.config.mixes[0].server;
+        let data = connect_mix(first, From::Data, &identity, &events, &own).await?;
         network.wait_linked().await?;
         let MixSetup { kernel, seed, .. } = setup;
         Ok(Self { network, kernel, control, data, frames, own, last: 0, seed })
@@ -258,11 +258,16 @@ impl Inner {
 
 /// Connects to a mix; its frames go to `events`.
 async fn connect_mix(
-    (server, protocol, from): (&Server, &'static [u8], From),
+    server: &Server,
+    from: From,
     identity: &TlsIdentity,
     events: &mpsc::Sender<(From, Frame)>,
     own: &Arc<Busy>,
 ) -> Result<FrameSender> {
+    let protocol = match from {
+        From::Control(_) => link::CONTROL,
+        From::Data => link::DATA,
+    };
     let stream = dial(&server.address, protocol, Pin::new(server.key), Some(identity)).await?;
     let (outbox, parcels) = mpsc::channel(link::SERVER_FRAMES_MAX);
     let events = events.clone();

@@ -51,7 +51,7 @@ impl Onions {
         let part = users.div_ceil(machine::count_cores()).max(1) * INNER_BYTES;
         let one = |at: u64, inner: &[u8]| {
             let mut rng = ChaCha20Rng::seed_from_u64(seed.wrapping_add(at + 1));
-            wrap_onions(kernel, Multiply::Tables(&tables), layers, (inner, INNER_BYTES), &mut rng)
+            wrap_onions(kernel, Multiply::Tables(&tables), layers, inner, INNER_BYTES, &mut rng)
         };
         let one = &one;
         let wrapped: Option<Vec<Wrapped>> = std::thread::scope(|scope| {

@@ -4,8 +4,8 @@ use anyhow::Result;
 
 use super::Size;
 use super::sweep::{
-    Columns, Kind, OURS, PAPER, Quantity, UNAIDED, by_minutes, by_points, find_extremes,
-    list_densities, list_users,
+    Columns, Course, Figure, Kind, OURS, PAPER, Quantity, Sample, UNAIDED, by_minutes, by_points,
+    find_extremes, list_densities, list_users,
 };
 use crate::bench::Bench;
 use crate::ours::crowd::liars::Liar;
@@ -50,11 +50,12 @@ fn time_agreement(scene: &Scene, _: u64) -> Vec<f64> {
 /// Makes a table of points by kinds of vote, with its plot.
 fn make_table<P: Copy + Send + Sync>(
     bench: &mut Bench,
-    (exp, axis): (&'static str, &'static str),
+    exp: &'static str,
+    axis: &'static str,
     points: &[(f64, P)],
     scene: impl Fn(P, u64) -> Scene + Sync,
 ) -> Result<(Report, Vec<Vec<f64>>)> {
-    by_points(bench, (exp, axis, SAID), TIME, &COLUMNS, points, scene)
+    by_points(bench, Figure { exp, axis, said: SAID }, TIME, &COLUMNS, points, scene)
 }
 
 /// Measures figure 3, left.
@@ -62,7 +63,7 @@ pub fn by_users(bench: &mut Bench) -> Result<Report> {
     let full = &[100, 200, 400, 600, 800, 1_000][..];
     let points = list_users(bench, [&[64, 100], &[100, 300, 600], full]);
     let (mut report, columns) =
-        make_table(bench, ("fosam-f3-users", "users"), &points, Scene::paper)?;
+        make_table(bench, "fosam-f3-users", "users", &points, Scene::paper)?;
     let [ours, _] = find_extremes(&columns[1]);
     let text = "with 30 % good clocks ours agrees within seconds, s";
     report.shapes.push(Claim::below(text, ours, 61.0));
@@ -78,12 +79,10 @@ pub fn by_users(bench: &mut Bench) -> Result<Report> {
 /// Measures figure 3, middle.
 pub fn report_density(bench: &mut Bench) -> Result<Report> {
     let count = Size::for_profile(bench).users;
-    let (mut report, columns) = make_table(
-        bench,
-        ("fosam-f3-density", "neighbours"),
-        &list_densities(),
-        |density, seed| Scene { moves: Moves::Sit(density), ..Scene::paper(count, seed) },
-    )?;
+    let (mut report, columns) =
+        make_table(bench, "fosam-f3-density", "neighbours", &list_densities(), |density, seed| {
+            Scene { moves: Moves::Sit(density), ..Scene::paper(count, seed) }
+        })?;
     let sparse = columns[0][0];
     let dense = columns[0][2];
     report.shapes.push(Claim::is(
@@ -99,8 +98,8 @@ pub fn report_attackers(bench: &mut Bench) -> Result<Report> {
     let count = Size::for_profile(bench).users;
     let points = list_users(bench, [&[0, 10], &[0, 5, 10], &[0, 2, 4, 6, 8, 10]]);
     let (mut report, columns) =
-        make_table(bench, ("fosam-f3-attackers", "liars, %"), &points, |percent, seed| {
-            let liars = Some((Liar::RandomClock(300), 10 * percent as u64));
+        make_table(bench, "fosam-f3-attackers", "liars, %", &points, |percent, seed| {
+            let liars = Some(Liar::RandomClock(300).with_share(10 * percent as u64));
             Scene { liars, ..Scene::paper(count, seed) }
         })?;
     let [ours, _] = find_extremes(&columns[1]);
@@ -113,13 +112,14 @@ pub fn report_attackers(bench: &mut Bench) -> Result<Report> {
 fn over_time(
     bench: &mut Bench,
     exp: &'static str,
-    times: (Moves, u64, u64),
+    course: Course,
 ) -> Result<(Report, Vec<Vec<[f64; 2]>>)> {
-    let look: fn(&mut Stage, u64) -> f64 = |stage, seconds| {
+    let measure: fn(&mut Stage, u64) -> f64 = |stage, seconds| {
         stage.run_for(seconds);
         stage.share_in_step()
     };
-    let (mut report, curves) = by_minutes(bench, exp, SHARE, &KINDS, times, (true, look))?;
+    let (mut report, curves) =
+        by_minutes(bench, exp, SHARE, &KINDS, course, Sample { silent: true, measure })?;
     for (kind, curve) in KINDS.iter().zip(&curves) {
         let first = curve.iter().find(|[_, share]| *share >= 0.9);
         let words =
@@ -135,7 +135,7 @@ fn over_time(
 pub fn report_converging(bench: &mut Bench) -> Result<Report> {
     let (minutes, step) = bench.profile.pick((10, 2), (30, 2), (60, 1));
     let moves = Moves::Meet(minutes * 45);
-    let (mut report, curves) = over_time(bench, "fosam-f4", (moves, minutes, step))?;
+    let (mut report, curves) = over_time(bench, "fosam-f4", Course { moves, minutes, step })?;
     let most = curves[1].iter().map(|[_, share]| *share).fold(0.0, f64::max);
     report.shapes.push(Claim::above(
         "groups that meet come to one time, the greatest share (ours, 30 % good)",
@@ -148,7 +148,8 @@ pub fn report_converging(bench: &mut Bench) -> Result<Report> {
 /// Measures figure 5 with a synthetic festival, since the paper's traces may not be redistributed.
 pub fn report_festival(bench: &mut Bench) -> Result<Report> {
     let (minutes, step) = bench.profile.pick((10, 5), (90, 5), (300, 5));
-    let (mut report, curves) = over_time(bench, "fosam-f5", (Moves::Celebrate, minutes, step))?;
+    let course = Course { moves: Moves::Celebrate, minutes, step };
+    let (mut report, curves) = over_time(bench, "fosam-f5", course)?;
     let first = curves[1][0][1];
     let last = curves[1].last().map_or(0.0, |[_, share]| *share);
     report.shapes.push(Claim::is(

@@ -6,7 +6,7 @@ use mezza_mesh::ClockMode;
 use super::{Size, begin_report, map_seeds};
 use crate::bench::Bench;
 use crate::clock::{median, quantile, sort_samples};
-use crate::ours::crowd::liars::Liar;
+use crate::ours::crowd::liars::{Liar, LiarShare};
 use crate::ours::crowd::{Scene, Stage};
 use crate::run::experiment::Report;
 use crate::shape::Claim;
@@ -40,8 +40,9 @@ impl Trial {
     /// percent.
     fn measure_percent(
         self,
-        (mode, good_percent): (ClockMode, u64),
-        liars: (Liar, u64),
+        mode: ClockMode,
+        good_percent: u64,
+        liars: LiarShare,
         measure: impl Fn(&Stage) -> f64 + Sync,
     ) -> [f64; 3] {
         let shares = map_seeds(&[()], self.seeds, |(), seed| {
@@ -82,7 +83,7 @@ fn add_colluders(bench: &mut Bench, report: &mut Report, trial: Trial) -> Result
     for lie in LIES {
         for (name, mode) in KINDS {
             let [middle, _, worst] =
-                trial.measure_percent((mode, 30), (Liar::Collude(lie), 100), |stage| {
+                trial.measure_percent(mode, 30, Liar::Collude(lie).with_share(100), |stage| {
                     stage.share_near(lie)
                 });
             for (op, value) in [("captured", middle), ("captured_worst", worst)] {
@@ -116,7 +117,7 @@ fn add_others(bench: &mut Bench, report: &mut Report, trial: Trial) -> Result<()
     for liar in [Liar::Freeze, Liar::Drag, Liar::RandomClock(300)] {
         for (name, mode) in KINDS {
             let [middle, worst, _] =
-                trial.measure_percent((mode, 30), (liar, 100), |stage| stage.share_near(0));
+                trial.measure_percent(mode, 30, liar.with_share(100), |stage| stage.share_near(0));
             bench.note_count(&format!("ours:{name}"), &format!("{liar:?}"), "percent", middle)?;
             let liar = liar.name();
             report.add_line(format!("  10 % {liar:<22} {name:<20} {middle:>5.1} / {worst:>5.1}"));
@@ -168,7 +169,7 @@ fn add_unaided(bench: &mut Bench, report: &mut Report, trial: Trial) -> Result<(
 /// wrong time.
 fn lied_to(bench: &mut Bench, report: &mut Report, trial: Trial) -> Result<()> {
     let [middle, worst] = measure_arrivals(trial, |seed| Scene {
-        liars: Some((Liar::Collude(LIES[0]), 100)),
+        liars: Some(Liar::Collude(LIES[0]).with_share(100)),
         ..Scene::ours(trial.users, seed)
     });
     bench.note_count("ours:level", "arrived_lied_to", "percent", middle)?;
@@ -185,10 +186,9 @@ fn add_limits(bench: &mut Bench, report: &mut Report, trial: Trial) -> Result<()
         "what still fails: fewer good clocks, or more liars within the bound (level, +60 s)",
     );
     for (good, permille) in [(10, 100), (0, 100), (30, 200), (30, 300)] {
-        let kind = (ClockMode::Level, good);
+        let liars = Liar::Collude(60).with_share(permille);
         let [middle, _, worst] =
-            trial
-                .measure_percent(kind, (Liar::Collude(60), permille), |stage| stage.share_near(60));
+            trial.measure_percent(ClockMode::Level, good, liars, |stage| stage.share_near(60));
         let op = format!("good_{good}_liars_{permille}");
         bench.note_count("ours:fails", &op, "percent", middle)?;
         let percent = permille / 10;

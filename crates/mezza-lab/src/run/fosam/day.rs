@@ -48,7 +48,7 @@ pub fn make_report(bench: &mut Bench) -> Result<Report> {
     ));
     let scene = Scene {
         moves: Moves::Walk,
-        liars: Some((Liar::Every(LIE_S), 100)),
+        liars: Some(Liar::Every(LIE_S).with_share(100)),
         ..Scene::ours(users, 1)
     };
     let mut stage = scene.begin_stage();

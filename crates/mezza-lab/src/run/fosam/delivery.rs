@@ -3,8 +3,8 @@
 use anyhow::Result;
 
 use super::sweep::{
-    Columns, Kind, OURS, PAPER, Quantity, UNAIDED, by_minutes, by_points, find_extremes,
-    list_densities, list_users,
+    Columns, Course, Figure, Kind, OURS, PAPER, Quantity, Sample, UNAIDED, by_minutes, by_points,
+    find_extremes, list_densities, list_users,
 };
 use super::{Size, map_seeds};
 use crate::bench::Bench;
@@ -46,12 +46,13 @@ fn arrive_and_reach(scene: &Scene, seconds: u64) -> Vec<f64> {
 
 fn make_table<P: Copy + Send + Sync>(
     bench: &mut Bench,
-    (exp, axis): (&'static str, &'static str),
+    exp: &'static str,
+    axis: &'static str,
     points: &[(f64, P)],
     scene: impl Fn(P, u64) -> Scene + Sync,
 ) -> Result<(Report, Vec<Vec<f64>>)> {
     let (mut report, columns) =
-        by_points(bench, (exp, axis, SAID), SHARE, &COLUMNS, points, scene)?;
+        by_points(bench, Figure { exp, axis, said: SAID }, SHARE, &COLUMNS, points, scene)?;
     for line in [
         "its keys back: the same vote, counted as if a clock that is set back brought erased keys back.",
         "A device of which a vote made the clock fast has erased the keys up to there, and a vote that sets",
@@ -69,7 +70,7 @@ pub fn by_users(bench: &mut Bench) -> Result<Report> {
     let full = &[100, 200, 400, 600, 800, 1_000][..];
     let points = list_users(bench, [&[36, 64], &[100, 300, 600], full]);
     let (mut report, columns) =
-        make_table(bench, ("fosam-f6-users", "users"), &points, Scene::paper)?;
+        make_table(bench, "fosam-f6-users", "users", &points, Scene::paper)?;
     let [_, least] = find_extremes(&columns[2]);
     report.shapes.push(Claim::above(
         "ours, none good, delivers in every size, the least, %",
@@ -84,12 +85,10 @@ pub fn by_users(bench: &mut Bench) -> Result<Report> {
 /// Measures figure 6, middle.
 pub fn report_density(bench: &mut Bench) -> Result<Report> {
     let count = Size::for_profile(bench).users;
-    let (mut report, columns) = make_table(
-        bench,
-        ("fosam-f6-density", "neighbours"),
-        &list_densities(),
-        |density, seed| Scene { moves: Moves::Sit(density), ..Scene::paper(count, seed) },
-    )?;
+    let (mut report, columns) =
+        make_table(bench, "fosam-f6-density", "neighbours", &list_densities(), |density, seed| {
+            Scene { moves: Moves::Sit(density), ..Scene::paper(count, seed) }
+        })?;
     let gain = columns[2][2] - columns[2][0];
     let text = "ours, none good: denser crowds do not do worse, percentage points";
     report.shapes.push(Claim::above(text, gain, -1.0));
@@ -101,15 +100,16 @@ pub fn report_attackers(bench: &mut Bench) -> Result<Report> {
     let size = Size::for_profile(bench);
     let points = [(0.0, 0), (5.0, 50), (10.0, 100)];
     let (mut report, columns) =
-        make_table(bench, ("fosam-f6-attackers", "liars, %"), &points, |permille, seed| Scene {
-            liars: Some((Liar::RandomClock(300), permille)),
+        make_table(bench, "fosam-f6-attackers", "liars, %", &points, |permille, seed| Scene {
+            liars: Some(Liar::RandomClock(300).with_share(permille)),
             ..Scene::paper(size.users, seed)
         })?;
     report.shapes.push(Claim::above("ours, none good, with 10 % liars, %", columns[2][2], 90.0));
     report.add_line("messages to liars count too: they take what is theirs");
     for liar in [Liar::EmptyPromise, Liar::BlackHole] {
         let shares = map_seeds(&[liar], size.seeds, |liar, seed| {
-            let scene = Scene { liars: Some((liar, 100)), ..Scene::ours(size.users, seed) };
+            let scene =
+                Scene { liars: Some(liar.with_share(100)), ..Scene::ours(size.users, seed) };
             arrive_and_reach(&scene, size.seconds)[0]
         });
         let share = median(&shares[0]);
@@ -149,7 +149,7 @@ fn add_spreads(bench: &mut Bench, report: &mut Report, size: Size) -> Result<()>
     let mut greatest = f64::NEG_INFINITY;
     for Spread { clocks_s, liars_s } in SPREADS {
         let seeds = map_seeds(&PERMILLE, size.seeds, |permille, seed| {
-            let liars = Some((Liar::RandomClock(liars_s), permille));
+            let liars = Some(Liar::RandomClock(liars_s).with_share(permille));
             let scene = Scene { liars, spread_s: clocks_s, ..Scene::paper(size.users, seed) };
             arrive_and_reach(&scene, size.seconds)
         });
@@ -182,17 +182,14 @@ fn add_spreads(bench: &mut Bench, report: &mut Report, size: Size) -> Result<()>
 }
 
 /// Measures the share of messages that arrive, by the minute of sending.
-fn over_time(
-    bench: &mut Bench,
-    exp: &'static str,
-    times: (Moves, u64, u64),
-) -> Result<(Report, [f64; 3])> {
-    let look: fn(&mut Stage, u64) -> f64 = |stage, seconds| {
+fn over_time(bench: &mut Bench, exp: &'static str, course: Course) -> Result<(Report, [f64; 3])> {
+    let measure: fn(&mut Stage, u64) -> f64 = |stage, seconds| {
         stage.start_counting();
         stage.run_for(seconds);
         100.0 * stage.share_delivered()
     };
-    let (mut report, curves) = by_minutes(bench, exp, SHARE, &KINDS, times, (false, look))?;
+    let (mut report, curves) =
+        by_minutes(bench, exp, SHARE, &KINDS, course, Sample { silent: false, measure })?;
     let mut of_ours = [f64::NAN; 3];
     // The claims are about the kind with good clocks.
     for (kind, curve) in KINDS.iter().zip(&curves) {
@@ -215,7 +212,8 @@ fn over_time(
 pub fn report_converging(bench: &mut Bench) -> Result<Report> {
     let (minutes, step) = bench.profile.pick((6, 2), (24, 2), (60, 2));
     let moves = Moves::Meet(minutes * 45);
-    let (mut report, [first, most, _]) = over_time(bench, "fosam-f7", (moves, minutes, step))?;
+    let (mut report, [first, most, _]) =
+        over_time(bench, "fosam-f7", Course { moves, minutes, step })?;
     report.shapes.push(Claim::is(
         "ours, 30 % good: fewer arrive while people are apart",
         format!("{first:.1} % at first, {most:.1} % at most"),
@@ -227,8 +225,8 @@ pub fn report_converging(bench: &mut Bench) -> Result<Report> {
 /// Measures figure 8.
 pub fn report_festival(bench: &mut Bench) -> Result<Report> {
     let (minutes, step) = bench.profile.pick((6, 2), (40, 5), (300, 10));
-    let times = (Moves::Celebrate, minutes, step);
-    let (mut report, [first, _, last]) = over_time(bench, "fosam-f8", times)?;
+    let course = Course { moves: Moves::Celebrate, minutes, step };
+    let (mut report, [first, _, last]) = over_time(bench, "fosam-f8", course)?;
     report.shapes.push(Claim::is(
         "ours, 30 % good: low at first, more in the end",
         format!("{first:.1} % at first, {last:.1} % in the end"),

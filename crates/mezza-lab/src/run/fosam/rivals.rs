@@ -71,7 +71,7 @@ const ROWS: [Row; 8] = [
         text: "  and 1 in 10 shows +60 s: honest clocks within 1 s of the lie",
         op: "captured",
         scene: |scene| {
-            let liars = Some((Liar::Collude(LIES[0]), 100));
+            let liars = Some(Liar::Collude(LIES[0]).with_share(100));
             Scene { good_percent: 30, liars, ..scene.without_messages() }
         },
         measure: |stage, _| stage.share_near(LIES[0]),
@@ -81,7 +81,7 @@ const ROWS: [Row; 8] = [
         text: "  and 1 in 10 shows +60 s: messages that arrive",
         op: "arrived_lied_to",
         scene: |scene| {
-            let liars = Some((Liar::Collude(LIES[0]), 100));
+            let liars = Some(Liar::Collude(LIES[0]).with_share(100));
             Scene { good_percent: 30, liars, ..scene }
         },
         measure: measure_arrived,
@@ -97,14 +97,20 @@ const ROWS: [Row; 8] = [
     Row {
         text: "  and 1 in 10 shows +1 h: honest clocks within 2 s of the lie",
         op: "captured_lost",
-        scene: |scene| Scene { liars: Some((Liar::Collude(LIES[1]), 100)), ..lose_dates(scene) },
+        scene: |scene| Scene {
+            liars: Some(Liar::Collude(LIES[1]).with_share(100)),
+            ..lose_dates(scene)
+        },
         measure: |stage, _| stage.share_within(LIES[1], SET_S),
         is_gain: false,
     },
     Row {
         text: "  and 1 in 10 shows +1 h: honest clocks within 2 s of the truth",
         op: "found_lied_to",
-        scene: |scene| Scene { liars: Some((Liar::Collude(LIES[1]), 100)), ..lose_dates(scene) },
+        scene: |scene| Scene {
+            liars: Some(Liar::Collude(LIES[1]).with_share(100)),
+            ..lose_dates(scene)
+        },
         measure: |stage, _| stage.share_within(0, SET_S),
         is_gain: true,
     },

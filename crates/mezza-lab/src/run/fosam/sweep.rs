@@ -62,15 +62,45 @@ pub struct Columns {
     pub measure: fn(&Scene, u64) -> Vec<f64>,
 }
 
+/// A figure over points.
+#[derive(Clone, Copy)]
+pub struct Figure {
+    /// The id of the experiment.
+    pub exp: &'static str,
+    /// The quantity of the horizontal axis.
+    pub axis: &'static str,
+    /// The text above the table.
+    pub said: &'static str,
+}
+
+/// A figure over minutes.
+#[derive(Clone, Copy)]
+pub struct Course {
+    pub moves: Moves,
+    pub minutes: u64,
+    /// Minutes between two samples.
+    pub step: u64,
+}
+
+/// The measurement of one sample of a figure over minutes.
+#[derive(Clone, Copy)]
+pub struct Sample {
+    /// True if no device sends messages.
+    pub silent: bool,
+    /// Runs the stage for so many seconds. Returns the value of the sample.
+    pub measure: fn(&mut Stage, u64) -> f64,
+}
+
 /// Measures a figure over points. Returns its report and its columns.
 pub fn by_points<P: Copy + Send + Sync>(
     bench: &mut Bench,
-    (exp, axis, said): (&'static str, &'static str, &str),
+    figure: Figure,
     quantity: Quantity,
     runs: &[Columns],
     points: &[(f64, P)],
     scene: impl Fn(P, u64) -> Scene + Sync,
 ) -> Result<(Report, Vec<Vec<f64>>)> {
+    let Figure { exp, axis, said } = figure;
     let size = Size::for_profile(bench);
     let mut report = begin_report(exp, size)?;
     report.add_line(said);
@@ -136,9 +166,10 @@ pub fn by_minutes(
     exp: &'static str,
     quantity: Quantity,
     kinds: &[Kind],
-    (moves, minutes, step): (Moves, u64, u64),
-    (silent, look): (bool, fn(&mut Stage, u64) -> f64),
+    course: Course,
+    sample: Sample,
 ) -> Result<(Report, Vec<Vec<[f64; 2]>>)> {
+    let Course { moves, minutes, step } = course;
     let size = Size::for_profile(bench);
     let mut report = begin_report(exp, size)?;
     let mut plot = Plot::new(quantity.title, ["minutes", quantity.unit]);
@@ -146,8 +177,11 @@ pub fn by_minutes(
     for Kind { name, mode, good_percent } in kinds.iter().copied() {
         let seeds = crate::parallel::map_parallel((0..size.seeds).collect(), |seed| {
             let scene = Scene { moves, mode, good_percent, ..Scene::paper(size.users, seed) };
-            let mut stage = if silent { scene.without_messages() } else { scene }.begin_stage();
-            (0..minutes / step).map(|_| look(&mut stage, 60 * step)).collect::<Vec<f64>>()
+            let mut stage =
+                if sample.silent { scene.without_messages() } else { scene }.begin_stage();
+            (0..minutes / step)
+                .map(|_| (sample.measure)(&mut stage, 60 * step))
+                .collect::<Vec<f64>>()
         });
         let count = seeds.first().map_or(0, Vec::len);
         let minute = |at: usize| f64::from(u32::try_from((at as u64 + 1) * step).unwrap_or(0));

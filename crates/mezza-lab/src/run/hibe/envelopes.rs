@@ -15,7 +15,8 @@ use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng as _;
 
 use super::{
-    NOW, Person, add_both, decode_points, encapsulate_with, multiply_pairings, plus_order_3, seal,
+    Exhibit, NOW, Person, add_both, decode_points, encapsulate_with, multiply_pairings,
+    plus_order_3, seal,
 };
 use crate::bench::Bench;
 use crate::ours::fosam;
@@ -43,12 +44,12 @@ pub fn report_flip(bench: &mut Bench) -> Result<Report> {
     }
     add_both(
         &mut report,
-        (
+        Exhibit::new(
             "AES-CTR without a tag",
             format!("read as {:?}", String::from_utf8_lossy(&altered)),
             accepted,
         ),
-        (
+        Exhibit::new(
             "tag, and encapsulation again",
             format!("{opened} of {tried} flips accepted"),
             opened == 0,
@@ -84,8 +85,8 @@ pub fn report_salamander(_: &mut Bench) -> Result<Report> {
     let found = if both_read { "both accept, and read two texts" } else { "not both accept" };
     add_both(
         &mut report,
-        ("ChaCha20-Poly1305 under K", found.into(), both_read),
-        (
+        Exhibit::new("ChaCha20-Poly1305 under K", found.into(), both_read),
+        Exhibit::new(
             "keyed BLAKE2b under a hash of K",
             "the tags under both keys differ".into(),
             tags[0] != tags[1],
@@ -154,12 +155,16 @@ pub fn report_infinity(_: &mut Bench) -> Result<Report> {
     }
     add_both(
         &mut report,
-        (
+        Exhibit::new(
             "a decoder without the check, K hashed alone",
             format!("one envelope opens for {same} of 10"),
             same == 10,
         ),
-        ("infinite points are refused", format!("{opened} of 10 receivers took it"), opened == 0),
+        Exhibit::new(
+            "infinite points are refused",
+            format!("{opened} of 10 receivers took it"),
+            opened == 0,
+        ),
     );
     Ok(report)
 }
@@ -185,8 +190,12 @@ pub fn second_form(_: &mut Bench) -> Result<Report> {
     let told = |yes: bool| if yes { "yes" } else { "no" }.to_owned();
     add_both(
         &mut report,
-        ("K hashed without C, no subgroup check: the same K in other bytes", told(same), same),
-        ("C in the hash and compared: accepted", told(!refused), refused),
+        Exhibit::new(
+            "K hashed without C, no subgroup check: the same K in other bytes",
+            told(same),
+            same,
+        ),
+        Exhibit::new("C in the hash and compared: accepted", told(!refused), refused),
     );
     Ok(report)
 }
@@ -224,8 +233,8 @@ pub fn report_forward(_: &mut Bench) -> Result<Report> {
     };
     add_both(
         &mut report,
-        ("an inner layer without the binding", told(weak), weak),
-        ("an inner layer that binds the envelope", told(ours), !ours),
+        Exhibit::new("an inner layer without the binding", told(weak), weak),
+        Exhibit::new("an inner layer that binds the envelope", told(ours), !ours),
     );
     Ok(report)
 }

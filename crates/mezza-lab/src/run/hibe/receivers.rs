@@ -8,7 +8,7 @@ use mezza_hibe::{Detected, Epoch, System, Tick, Trial, detect_envelopes, trial_o
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng as _, SeedableRng as _};
 
-use super::{NOW, Person, add_both, seal};
+use super::{Exhibit, NOW, Person, add_both, seal};
 use crate::bench::Bench;
 use crate::peer;
 use crate::run::experiment::Report;
@@ -114,12 +114,12 @@ pub fn who_is_it(bench: &mut Bench) -> Result<Report> {
     }
     add_both(
         &mut report,
-        (
+        Exhibit::new(
             "Boneh, Boyen, Goh with a key for each user",
             format!("{named} of {count} named"),
             named == count,
         ),
-        (
+        Exhibit::new(
             "C lies in G1 alone: no such equation; guesses stay at one half",
             format!("at most {worst:.1} standard deviations off"),
             worst < 3.0,
@@ -166,8 +166,12 @@ pub fn report_label(_: &mut Bench) -> Result<Report> {
     let ours = classes(ours);
     add_both(
         &mut report,
-        ("byte 1 is the receiver's epoch", format!("20 receivers in {weak} classes"), weak > 1),
-        ("byte 1 is the tick", format!("20 receivers in {ours} class"), ours == 1),
+        Exhibit::new(
+            "byte 1 is the receiver's epoch",
+            format!("20 receivers in {weak} classes"),
+            weak > 1,
+        ),
+        Exhibit::new("byte 1 is the tick", format!("20 receivers in {ours} class"), ours == 1),
     );
     Ok(report)
 }
@@ -217,12 +221,12 @@ pub fn report_lent(bench: &mut Bench) -> Result<Report> {
     let own_count = count.div_ceil(10);
     add_both(
         &mut report,
-        (
+        Exhibit::new(
             "what it is lent for",
             format!("{own} of {own_count} own recognised, {foreign} of {count} foreign"),
             own == own_count && foreign == 0,
         ),
-        (
+        Exhibit::new(
             "reading, and epochs outside of its subtree",
             format!("reads: {reads}; outside: {seen_outside} of 2; its owner opens: {opened}"),
             !reads && seen_outside == 0 && opened,

@@ -13,7 +13,7 @@ use mezza_hibe::{
 use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng as _;
 
-use super::{Person, add_both, decode_points, encapsulate_with, multiply_pairings, seal};
+use super::{Exhibit, Person, add_both, decode_points, encapsulate_with, multiply_pairings, seal};
 use crate::bench::Bench;
 use crate::run::experiment::Report;
 use crate::shape::Claim;
@@ -102,8 +102,8 @@ fn report_reconstruction(at: usize, weak: &str, ours: &str) -> Result<Report> {
         |found: bool| format!("{verb} the parent's epoch: {}", if found { "yes" } else { "no" });
     add_both(
         &mut report,
-        (weak, told(weak_found), weak_found),
-        (ours, told(ours_found), !ours_found),
+        Exhibit::new(weak, told(weak_found), weak_found),
+        Exhibit::new(ours, told(ours_found), !ours_found),
     );
     Ok(report)
 }
@@ -137,8 +137,16 @@ pub fn report_sleeper(_: &mut Bench) -> Result<Report> {
     let ours = read(&bob.tree)?;
     add_both(
         &mut report,
-        ("the key before is cloned whole", format!("{weak} of {PAUSE} epochs read"), weak == PAUSE),
-        ("the user key of one epoch is kept", format!("{ours} of {PAUSE} epochs read"), ours == 1),
+        Exhibit::new(
+            "the key before is cloned whole",
+            format!("{weak} of {PAUSE} epochs read"),
+            weak == PAUSE,
+        ),
+        Exhibit::new(
+            "the user key of one epoch is kept",
+            format!("{ours} of {PAUSE} epochs read"),
+            ours == 1,
+        ),
     );
     Ok(report)
 }
@@ -163,8 +171,12 @@ pub fn report_clocks(_: &mut Bench) -> Result<Report> {
     let told = |floor| format!("{} epochs of a day erased", erased(floor));
     add_both(
         &mut report,
-        ("freeze: the stack follows the clock", told(follows(start)), erased(follows(start)) == 0),
-        ("freeze: boot time counts too", told(frozen), erased(frozen) >= least),
+        Exhibit::new(
+            "freeze: the stack follows the clock",
+            told(follows(start)),
+            erased(follows(start)) == 0,
+        ),
+        Exhibit::new("freeze: boot time counts too", told(frozen), erased(frozen) >= least),
     );
 
     // Burn: the clock jumps ten years ahead at once.
@@ -173,12 +185,12 @@ pub fn report_clocks(_: &mut Bench) -> Result<Report> {
     let told = |floor| format!("{} epochs burnt at once", erased(floor));
     add_both(
         &mut report,
-        (
+        Exhibit::new(
             "burn: the stack follows the clock",
             told(follows(jump)),
             erased(follows(jump)) > epochs(day)?,
         ),
-        (
+        Exhibit::new(
             "burn: a person is asked",
             format!("{}, {held:?}", told(burnt)),
             burnt == start && held.is_some(),

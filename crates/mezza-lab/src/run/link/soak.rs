@@ -188,7 +188,7 @@ pub fn make_report(bench: &mut Bench) -> Result<Report> {
     }
     let total = round.count_sent();
     std::thread::sleep(WAY);
-    add_results(bench, &mut report, &round, (&all, total))?;
+    add_results(bench, &mut report, &round, &all, total)?;
     let failed = all.iter().filter(|struck| !struck.is_done).count();
     report.shapes.push(Claim::below("exchanges that failed", failed as f64, 0.5));
     let before = held.context("a run that is too short")?;
@@ -232,7 +232,8 @@ fn add_results(
     bench: &mut Bench,
     report: &mut Report,
     round: &Round,
-    (all, total): (&[Struck], usize),
+    all: &[Struck],
+    total: usize,
 ) -> Result<()> {
     report.add_line(format!("{total} datagrams of {BYTES} bytes from A to B and back"));
     report.add_line(format!(

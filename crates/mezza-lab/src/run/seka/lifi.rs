@@ -24,7 +24,7 @@ use crate::shape::Claim;
 const BITS_PER_US: f64 = 9.0;
 /// Length of a slot, and of the pause between two slots of one direction, us.
 const SLOT_US: f64 = 1_500.0;
-/// Headers of Ethernet and of the carrier on such a link, bytes.
+/// Headers of Ethernet and of the carrier on a Li-Fi link, bytes.
 const CARRIER_BYTES: f64 = 16.0;
 /// An echo request of `ping`, with its Ethernet header, bytes.
 const PING_BYTES: f64 = 98.0;

@@ -15,17 +15,31 @@ pub const PEERS: &[&str] = &["vodozemac", "java", "wacore"];
 /// Bytes of a line, a page and a file.
 const SIZES: [usize; 3] = [32, 1_024, 1_400_000];
 
-/// Operation, bytes, and calls per batch.
-const OPS: [(&str, usize, usize); 9] = [
-    ("seal", SIZES[0], 200),
-    ("open", SIZES[0], 200),
-    ("seal", SIZES[1], 100),
-    ("open", SIZES[1], 100),
-    ("seal", SIZES[2], 1),
-    ("open", SIZES[2], 1),
-    ("turn", SIZES[0], 20),
-    ("init", SIZES[0], 8),
-    ("resp", SIZES[0], 8),
+/// An operation in a batch.
+#[derive(Clone, Copy)]
+struct Op {
+    name: &'static str,
+    /// Bytes of a message.
+    size: usize,
+    /// Calls per batch.
+    calls: usize,
+}
+
+const fn op(name: &'static str, size: usize, calls: usize) -> Op {
+    Op { name, size, calls }
+}
+
+/// The operations of the tables.
+const OPS: [Op; 9] = [
+    op("seal", SIZES[0], 200),
+    op("open", SIZES[0], 200),
+    op("seal", SIZES[1], 100),
+    op("open", SIZES[1], 100),
+    op("seal", SIZES[2], 1),
+    op("open", SIZES[2], 1),
+    op("turn", SIZES[0], 20),
+    op("init", SIZES[0], 8),
+    op("resp", SIZES[0], 8),
 ];
 
 /// Our suites without [`mezza_ratchet::Conversation`].
@@ -52,8 +66,16 @@ const INVISIBLE: f64 = 0.03;
 
 /// Implementation, operation, and bytes.
 type Key = (&'static str, &'static str, usize);
-/// A row: the index of its program, its name there, and its name in the table.
-type Row = (usize, &'static str, &'static str);
+/// A row of the table.
+#[derive(Clone, Copy)]
+struct Row {
+    /// The index of its program; 0 is this one.
+    peer: usize,
+    /// Its name in the program.
+    who: &'static str,
+    /// Its name in the table.
+    name: &'static str,
+}
 
 /// Adds both parts.
 ///
@@ -62,11 +84,11 @@ type Row = (usize, &'static str, &'static str);
 pub fn add_results(bench: &mut Bench, report: &mut Report) -> Result<()> {
     let mut peers = vec![PeerProcess::start_ours()?];
     let ours = BARE.into_iter().chain(TALKS);
-    let mut rows: Vec<Row> = ours.map(|(who, name)| (0, who, name)).collect();
+    let mut rows: Vec<Row> = ours.map(|(who, name)| Row { peer: 0, who, name }).collect();
     for name in PEERS {
         match peer::find_for(bench.profile, name)? {
             Ok(found) => {
-                rows.push((peers.len(), name, name));
+                rows.push(Row { peer: peers.len(), who: name, name });
                 peers.push(found);
             }
             Err(reason) => report.absent.push(reason),
@@ -80,10 +102,9 @@ pub fn add_results(bench: &mut Bench, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-fn make_case(
-    (peer, who, name): Row,
-    (op, size, calls): (&'static str, usize, usize),
-) -> (Key, BenchCase) {
+fn make_case(row: Row, op: Op) -> (Key, BenchCase) {
+    let Row { peer, who, name } = row;
+    let Op { name: op, size, calls } = op;
     let (shown, asked) = if peer == 0 {
         (format!("ours:{name}"), format!("{who}:{op}"))
     } else {
@@ -95,12 +116,12 @@ fn make_case(
 fn print_rates(report: &mut Report, rows: &[Row], contest: &Comparison<Key>) {
     let quiet = contest.describe_disturbed();
     report.add_line(format!("ablation and rates, thread CPU, ns, least of all batches, {quiet}"));
-    let head = OPS.map(|(op, size, _)| format!("{:>14}", format!("{op} {size}")));
+    let head = OPS.map(|op| format!("{:>14}", format!("{} {}", op.name, op.size)));
     report.add_line(format!("  {:<40}{}", "", head.concat()));
-    for (_, who, name) in rows {
-        let cells = OPS.map(|(op, size, _)| {
+    for Row { who, name, .. } in rows {
+        let cells = OPS.map(|op| {
             let cost = contest
-                .find_series(&(who, op, size))
+                .find_series(&(who, op.name, op.size))
                 .map(|series| group_digits(series.least_cost()));
             format!("{:>14}", cost.unwrap_or_else(|_| "-".into()))
         });
@@ -111,10 +132,10 @@ fn print_rates(report: &mut Report, rows: &[Row], contest: &Comparison<Key>) {
 /// Notes each operation in which one of our suites is slower than the fastest peer.
 fn add_losses(report: &mut Report, rows: &[Row], contest: &Comparison<Key>) {
     for (who, name) in TALKS {
-        for (op, size, _) in OPS {
+        for Op { name: op, size, .. } in OPS {
             let cost = |who| contest.find_series(&(who, op, size)).ok().map(Series::least_cost);
-            let peers = rows.iter().filter(|(peer, ..)| *peer > 0);
-            let costs = peers.filter_map(|(_, who, name)| Some((cost(who)?, *name)));
+            let peers = rows.iter().filter(|row| row.peer > 0);
+            let costs = peers.filter_map(|row| Some((cost(row.who)?, row.name)));
             let fastest = costs.min_by(|a, b| a.0.total_cmp(&b.0));
             let Some((ours, (theirs, peer))) = cost(who).zip(fastest) else { continue };
             if ours > theirs {

@@ -12,7 +12,7 @@ use super::{
     PADDINGS, ParcelOut, YEAR, is_invitation, last_meet, read_owner, timer,
 };
 use crate::card::{MIXNET_PART, MixnetPart};
-use crate::carriers::{Carrier, Welcome};
+use crate::carriers::{Bundles, Carrier, Exchange, Invitations, Routing, Storage, Welcome};
 use crate::error::DeviceError;
 use crate::evidence::WaitReason;
 use crate::io::{
@@ -24,6 +24,44 @@ use crate::io::{
 use crate::note::{Item, MixnetStart};
 
 impl<B: Backend> Carrier for Mixnet<B> {
+    fn id(&self) -> CarrierId {
+        CarrierId::MIXNET
+    }
+
+    fn apply_date_step(&mut self, date: &DateStep, at: &mut At<'_>) {
+        self.correct_dates(date, at);
+        self.wake_client(at);
+    }
+
+    /// Only the client knows its timers, and its line may be down (MIX-40).
+    fn recheck_timers(&mut self, at: &mut At<'_>) {
+        self.wake_client(at);
+    }
+
+    /// Continues an open line and wakes the client.
+    fn start(&mut self, at: &mut At<'_>) {
+        self.attach_line(at);
+        self.wake_client(at);
+    }
+
+    /// Handles an expired timer.
+    fn handle_timer(&mut self, number: u64, _: &dyn Fn(ContactId) -> bool, at: &mut At<'_>) {
+        let id = ContactId(number as u32);
+        match number {
+            CLIENT => self.wake_client(at),
+            number if number & APART != 0 => self.wait_in_vain(id, at),
+            number if number & YEAR != 0 => self.turn_year(id, at),
+            _ => self.turn_inviter(id, at),
+        }
+    }
+
+    /// Returns the next event for the device.
+    fn next_news(&mut self) -> Option<News> {
+        self.news.pop_front()
+    }
+}
+
+impl<B: Backend> Routing for Mixnet<B> {
     /// Returns the abilities of the carrier, and whether it takes part in rounds.
     fn state(&self, _: Option<&ContactFacts<'_>>, now: Time) -> Option<CarrierState> {
         let net = self.network.as_ref()?;
@@ -44,14 +82,6 @@ impl<B: Backend> Carrier for Mixnet<B> {
             caps,
         };
         self.state(None, now).map(entry).into_iter().collect()
-    }
-
-    /// Returns the part of our card that names our network.
-    fn card_part(&self, now: Time) -> Option<(u8, Vec<u8>)> {
-        let net = self.network.as_ref()?;
-        let network = net.config(now)?.network;
-        let dialling = *net.member.dialling.public_key();
-        Some((MIXNET_PART, MixnetPart { network, dialling }.encode()))
     }
 
     /// Returns `Talk` for a muted contact and `Absent` for a contact whose parcels waited too long.
@@ -168,7 +198,9 @@ impl<B: Backend> Carrier for Mixnet<B> {
         self.peers.entry(id).or_default().level_min = level_min;
         self.update_suspension(id, at);
     }
+}
 
+impl<B: Backend> Exchange for Mixnet<B> {
     /// Returns true if we owe a contact the start of our chains. The initiator sends it once per
     /// session.
     fn has_to_say(&self, to: &ContactFacts<'_>, now: Time) -> bool {
@@ -202,10 +234,6 @@ impl<B: Backend> Carrier for Mixnet<B> {
         if let Some(meet) = last_meet(items, exporter.take()) {
             self.add_root(to, &meet, Role::Initiator, at);
         }
-    }
-
-    fn is_invitation(&self, items: &[Item]) -> bool {
-        is_invitation(items)
     }
 
     /// Handles a `meet` item of a contact. Only the initiator of the session may send one, at a
@@ -248,10 +276,49 @@ impl<B: Backend> Carrier for Mixnet<B> {
         self.has_left(to, at)
     }
 
+    /// Forgets the chains of a contact or inviter, or its whole state.
+    fn forget_contact(&mut self, id: ContactId, what: Forget, at: &mut At<'_>) {
+        // The client refuses an unknown contact, which needs no removal.
+        let _ = self.feed_client(client::Input::Remove(id.0), at);
+        // The peer stays known here. Only the state that was shared with its device is dropped.
+        if what == Forget::Chains {
+            // The next call must answer an invitation again.
+            if self.peers.get(&id).is_some_and(|peer| peer.has_called) {
+                self.update_peer(id, at.step, |peer| peer.has_called = false);
+            }
+            return;
+        }
+        if self.inviters.remove(&id).is_some() {
+            at.step.drop_row(RecordKind::Inviter, key32(id.0));
+            at.step.set_timer(timer(INVITER | u64::from(id.0)), None);
+        }
+        if self.peers.remove(&id).is_some_and(|peer| peer.stored_form().is_some()) {
+            at.step.drop_row(RecordKind::MixnetPeer, key32(id.0));
+        }
+        at.step.set_timer(timer(YEAR | u64::from(id.0)), None);
+        at.step.set_timer(timer(APART | u64::from(id.0)), None);
+    }
+}
+
+impl<B: Backend> Bundles for Mixnet<B> {
+    /// Returns the part of our card that names our network.
+    fn card_part(&self, now: Time) -> Option<(u8, Vec<u8>)> {
+        let net = self.network.as_ref()?;
+        let network = net.config(now)?.network;
+        let dialling = *net.member.dialling.public_key();
+        Some((MIXNET_PART, MixnetPart { network, dialling }.encode()))
+    }
+
     /// Returns true if the bundle of a contact should be fetched in advance: the conversation will
     /// use the mixnet, and a later fetch would reveal the contact to the relay.
     fn wants_bundle(&self, to: &ContactFacts<'_>, now: Time) -> bool {
         !to.session.bundle && self.can_invite(to, now)
+    }
+}
+
+impl<B: Backend> Invitations for Mixnet<B> {
+    fn is_invitation(&self, items: &[Item]) -> bool {
+        is_invitation(items)
     }
 
     /// Returns the inviters.
@@ -282,69 +349,16 @@ impl<B: Backend> Carrier for Mixnet<B> {
         self.shows_card(id, session, at)
     }
 
-    /// Forgets the chains of a contact or inviter, or its whole state.
-    fn forget_contact(&mut self, id: ContactId, what: Forget, at: &mut At<'_>) {
-        // The client refuses an unknown contact, which needs no removal.
-        let _ = self.feed_client(client::Input::Remove(id.0), at);
-        // The peer stays known here. Only the state that was shared with its device is dropped.
-        if what == Forget::Chains {
-            // The next call must answer an invitation again.
-            if self.peers.get(&id).is_some_and(|peer| peer.has_called) {
-                self.update_peer(id, at.step, |peer| peer.has_called = false);
-            }
-            return;
-        }
-        if self.inviters.remove(&id).is_some() {
-            at.step.drop_row(RecordKind::Inviter, key32(id.0));
-            at.step.set_timer(timer(INVITER | u64::from(id.0)), None);
-        }
-        if self.peers.remove(&id).is_some_and(|peer| peer.stored_form().is_some()) {
-            at.step.drop_row(RecordKind::MixnetPeer, key32(id.0));
-        }
-        at.step.set_timer(timer(YEAR | u64::from(id.0)), None);
-        at.step.set_timer(timer(APART | u64::from(id.0)), None);
+    fn inviter_key(&self, row: &[u8]) -> Option<IdentityKey> {
+        read_owner(row)
     }
+}
 
-    fn apply_date_step(&mut self, date: &DateStep, at: &mut At<'_>) {
-        self.correct_dates(date, at);
-        self.wake_client(at);
-    }
-
-    /// Only the client knows its timers, and its line may be down (MIX-40).
-    fn put_back(&mut self, at: &mut At<'_>) {
-        self.wake_client(at);
-    }
-
-    /// Continues an open line and wakes the client.
-    fn start(&mut self, at: &mut At<'_>) {
-        self.attach_line(at);
-        self.wake_client(at);
-    }
-
-    /// Handles an expired timer.
-    fn handle_timer(&mut self, number: u64, _: &dyn Fn(ContactId) -> bool, at: &mut At<'_>) {
-        let id = ContactId(number as u32);
-        match number {
-            CLIENT => self.wake_client(at),
-            number if number & APART != 0 => self.wait_in_vain(id, at),
-            number if number & YEAR != 0 => self.turn_year(id, at),
-            _ => self.turn_inviter(id, at),
-        }
-    }
-
-    /// Returns the next event for the device.
-    fn next_news(&mut self) -> Option<News> {
-        self.news.pop_front()
-    }
-
+impl<B: Backend> Storage for Mixnet<B> {
     fn check_rows(&self, person: &PersonRows) -> Result<(), DecodeError> {
         person.read_optional(RecordKind::MixnetPeer, MixnetPeer::read)?;
         person.single_row(RecordKind::Inviter).map(Inviter::read).transpose()?;
         Ok(())
-    }
-
-    fn inviter_key(&self, row: &[u8]) -> Option<IdentityKey> {
-        read_owner(row)
     }
 
     fn load_person(&mut self, person: &PersonRows, _: &StoredRows<'_>, at: &mut At<'_>) -> bool {

@@ -3,12 +3,12 @@
 use alloc::vec::Vec;
 
 use mezza_core::{Backend, Time};
-use mezza_mixnet::client::{self, NewRoot};
+use mezza_mixnet::client::{self, NewRoot, StartRounds};
 use mezza_mixnet::contact::{Intent, Role};
 
 use super::inviter::PendingStart;
 use super::{INVITER, Inviter, Mixnet, derive_root, timer};
-use crate::carriers::{Carrier, Welcome};
+use crate::carriers::{Exchange, Welcome};
 use crate::error::{CallerError, CarrierError, DeviceError, PersonError};
 use crate::io::{At, ContactId, DateStep, Event, Forget, News, RecordKind, Step, key32};
 use crate::note::Item;
@@ -24,7 +24,7 @@ impl<B: Backend> Mixnet<B> {
         });
         // An invitation that names another network or contains a root is invalid (4.4).
         let Some(meet) = bare.filter(|meet| Some(meet.network) == network) else { return false };
-        let rounds = (meet.conversation, meet.call);
+        let rounds = StartRounds { conversation: meet.conversation, call: meet.call };
         let start = Some(PendingStart { root: derive_root(welcome.exporter), rounds });
         let inviter = Inviter {
             ik: welcome.ik,

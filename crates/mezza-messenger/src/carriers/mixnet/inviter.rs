@@ -3,6 +3,7 @@
 use alloc::vec::Vec;
 
 use mezza_core::{DecodeError, Reader, Secret, Time, Wiping, Writer, snapshot};
+use mezza_mixnet::client::StartRounds;
 use mezza_ratchet::IdentityKey;
 
 use crate::io::DateStep;
@@ -21,7 +22,7 @@ const LIFE_MS: u64 = 30 * Time::DAY_MS;
 pub(crate) struct PendingStart {
     pub root: Secret<32>,
     /// The conversation round and the call round.
-    pub rounds: (u64, u64),
+    pub rounds: StartRounds,
 }
 
 snapshot!(struct PendingStart { root, rounds });
@@ -78,7 +79,7 @@ impl Inviter {
         w.put_u64(self.at.as_ms()).put_u64(self.asked.map_or(0, Time::as_ms));
         w.put_u8(u8::from(self.start.is_some()));
         if let Some(PendingStart { root, rounds }) = &self.start {
-            w.put_bytes(root.expose()).put_u64(rounds.0).put_u64(rounds.1);
+            w.put_bytes(root.expose()).put_u64(rounds.conversation).put_u64(rounds.call);
         }
         if self.level > 0 {
             w.put_u8(self.level);
@@ -101,7 +102,7 @@ impl Inviter {
                 0 => None,
                 1 => Some(PendingStart {
                     root: Secret::read_from(r)?,
-                    rounds: (r.read_u64()?, r.read_u64()?),
+                    rounds: StartRounds { conversation: r.read_u64()?, call: r.read_u64()? },
                 }),
                 _ => return Err(DecodeError::Value),
             };
@@ -151,7 +152,8 @@ mod tests {
             (place, byte) in (any::<usize>(), any::<u8>()),
         ) {
             let start = start.map(|(root, talks, calls)| {
-                PendingStart { root: Secret::copy_from(&root), rounds: (talks, calls) }
+                let rounds = StartRounds { conversation: talks, call: calls };
+                PendingStart { root: Secret::copy_from(&root), rounds }
             });
             let ik = key(n);
             let at = Time::from_ms(at);

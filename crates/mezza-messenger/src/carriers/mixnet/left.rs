@@ -126,7 +126,8 @@ impl LeftNetworks {
         }
     }
 
-    /// Those that load, as a backup has them.
+    /// Returns the charges of the networks that were left, for a backup. Rows that did not load are
+    /// left out.
     pub fn charges(&self) -> impl Iterator<Item = BackupNetwork> {
         self.all().map(|(pin, left)| BackupNetwork {
             pin: *pin,

@@ -7,7 +7,7 @@ use mezza_core::{Backend, StaticKey};
 use super::network::JoinedNetwork;
 use super::{CLIENT, Membership, Mixnet, MixnetOutput, NetworkAddress, YEAR, timer};
 use crate::backup::BackupNetwork;
-use crate::carriers::Carrier;
+use crate::carriers::Exchange;
 use crate::error::{DeviceError, PersonError};
 use crate::io::{At, CarrierId, ContactFacts, ContactId, Event, Forget, News, RecordKind, key64};
 

@@ -12,18 +12,59 @@ use super::{
     RelayPeer, connections, timer,
 };
 use crate::card::RelayEntry;
-use crate::carriers::Carrier;
+use crate::carriers::{Bundles, Carrier, Exchange, Invitations, Routing, Storage};
 use crate::error::DeviceError;
 use crate::evidence::WaitReason;
 use crate::io::{
-    At, CarrierConnection, CarrierState, ContactFacts, ContactId, DateStep, Dropped, FetchPurpose,
-    Forget, Handover, HelloPlace, Leaving, MailboxId, Missing, News, PersonRows, Publication,
-    Receiving, RecordKind, RelayConnectionId, Route, RouteTerms, Step, StoredRows, Unloaded,
-    fits_vault, key32, loads_again,
+    At, CarrierConnection, CarrierId, CarrierState, ContactFacts, ContactId, DateStep, Dropped,
+    FetchPurpose, Forget, Handover, HelloPlace, Leaving, MailboxId, Missing, News, PersonRows,
+    Publication, Receiving, RecordKind, RelayConnectionId, Route, RouteTerms, Step, StoredRows,
+    Unloaded, fits_vault, key32, loads_again,
 };
 use crate::note::Item;
 
 impl<B: Backend> Carrier for Relay<B> {
+    fn id(&self) -> CarrierId {
+        CarrierId::RELAY
+    }
+
+    /// Moves stored times after a correction of the date.
+    fn apply_date_step(&mut self, date: &DateStep, at: &mut At<'_>) {
+        self.correct_dates(date, at);
+    }
+
+    fn start(&mut self, at: &mut At<'_>) {
+        let relays: Vec<_> = self.all_mailboxes().map(|own| own.relay.clone()).collect();
+        for relay in relays {
+            self.connect_relay(&relay, None, at);
+        }
+    }
+
+    /// Handles an expired timer.
+    fn handle_timer(&mut self, number: u64, busy: &dyn Fn(ContactId) -> bool, at: &mut At<'_>) {
+        match number {
+            RETRY => self.retry_requests(),
+            IDLE => {
+                let own: BTreeSet<RelayConnectionId> =
+                    self.all_mailboxes().map(|own| own.relay.connection_id()).collect();
+                let is_own = |relay: &RelayEntry| own.contains(&relay.connection_id());
+                for connection in self.connections.find_idle(is_own, busy, at.now) {
+                    self.disconnect(connection);
+                }
+                at.step.set_timer(timer(IDLE), self.connections.next_idle(is_own));
+            }
+            number if number & FETCH != 0 => at.step.touch(ContactId(number as u32)),
+            number => self.turn_mailbox(MailboxId(number as u32), at),
+        }
+    }
+
+    /// Returns the next event for the device.
+    fn next_news(&mut self) -> Option<News> {
+        self.news.pop_front()
+    }
+}
+
+impl<B: Backend> Routing for Relay<B> {
     /// Returns the state of the contact's relay, or of our own relay if no contact is given.
     fn state(&self, to: Option<&ContactFacts<'_>>, _: Time) -> Option<CarrierState> {
         let relay = to.map_or_else(|| self.own_relay(), |to| self.relay_of(to));
@@ -61,20 +102,99 @@ impl<B: Backend> Carrier for Relay<B> {
         self.unopened += 1;
     }
 
+    fn hello_place(&self, id: ContactId) -> Option<HelloPlace> {
+        Some(self.own_place(id))
+    }
+
+    fn prepare_route(&mut self, to: &ContactFacts<'_>, pin: u8, at: &mut At<'_>) {
+        self.prepare_contact(to, pin, at);
+    }
+
+    fn select_route(
+        &self,
+        to: &ContactFacts<'_>,
+        terms: RouteTerms,
+        now: Time,
+    ) -> Result<Route, Missing> {
+        self.find_route(to, terms.pin, now)
+    }
+
+    fn hand_over(&mut self, parcel: &Leaving<'_>, at: &mut At<'_>) -> Handover {
+        self.put_parcel(parcel, at)
+    }
+
+    fn retract_parcels(&mut self, parcels: &[Dropped], _: &mut At<'_>) {
+        self.take_back(parcels);
+    }
+
+    /// Closes the connection of a contact that is not served any more.
+    fn set_level_min(&mut self, id: ContactId, level_min: Option<u8>, _: &mut At<'_>) {
+        // No connection to the relay of a blocked contact remains (MSG-26).
+        if level_min.is_none() {
+            for relay in self.connections.keep_only(id, &[]) {
+                self.leave_relay(&relay);
+            }
+        }
+    }
+
+    fn acknowledge_arrival(&mut self, ack: Receiving) {
+        let mailbox = MailboxId(ack.place);
+        self.outputs.push_back(RelayOutput::Acknowledge { mailbox, mail: ack.number });
+    }
+}
+
+impl<B: Backend> Exchange for Relay<B> {
+    /// Returns true if we have a mailbox for this contact alone.
+    fn has_place_for(&self, id: ContactId) -> bool {
+        self.peer(id).is_some_and(|peer| peer.ours.is_some())
+    }
+
+    /// Forgets a contact and closes its mailboxes here.
+    fn forget_contact(&mut self, id: ContactId, what: Forget, at: &mut At<'_>) {
+        if what != Forget::All {
+            // Chains belong to the mixnet. Mailboxes stay until the contact is deleted.
+            return;
+        }
+        self.contexts.remove(&id);
+        self.wanted.remove(&id);
+        let own = self.mailboxes.iter().filter(|(_, mailbox)| mailbox.contact == Some(id));
+        for mailbox in own.map(|(mailbox, _)| *mailbox).collect::<Vec<_>>() {
+            self.close_mailbox(mailbox, at);
+        }
+        if self.peers.remove(&id).is_some_and(|peer| peer.stored_form().is_some()) {
+            at.step.drop_row(RecordKind::RelayPeer, key32(id.0));
+        }
+        at.step.set_timer(timer(FETCH | u64::from(id.0)), None);
+        self.connections.keep_only(id, &[]);
+    }
+
+    fn on_items_received(
+        &mut self,
+        from: &ContactFacts<'_>,
+        items: &[Item],
+        _: &mut Option<Exporter>,
+        at: &mut At<'_>,
+    ) {
+        self.on_mailbox_named(from, items, at);
+    }
+
+    fn on_card_changed(&mut self, to: &ContactFacts<'_>, by_hand: bool, at: &mut At<'_>) -> bool {
+        self.follow_card(to, by_hand, at.step);
+        self.reached_elsewhere(to);
+        false
+    }
+
+    fn prepare_next_note(&mut self, rng: &mut dyn CryptoRng) {
+        self.compute_ahead(rng);
+    }
+}
+
+impl<B: Backend> Bundles for Relay<B> {
     /// Returns the number of one-time keys at the relay, and the number of those not yet stored
     /// there.
     fn prekey_stock(&self) -> Option<(Option<u16>, u32)> {
         let under_way = self.publication.as_ref().map_or(0, |news| news.one_time.len());
         Some((self.stock, under_way as u32))
-    }
-
-    fn hello_place(&self, id: ContactId) -> Option<HelloPlace> {
-        Some(self.own_place(id))
-    }
-
-    /// Returns true if we have a mailbox for this contact alone.
-    fn has_place_for(&self, id: ContactId) -> bool {
-        self.peer(id).is_some_and(|peer| peer.ours.is_some())
     }
 
     /// Stores the prekey under which the session with a contact began.
@@ -134,112 +254,6 @@ impl<B: Backend> Carrier for Relay<B> {
         None
     }
 
-    /// Forgets a contact and closes its mailboxes here.
-    fn forget_contact(&mut self, id: ContactId, what: Forget, at: &mut At<'_>) {
-        if what != Forget::All {
-            // Chains belong to the mixnet. Mailboxes stay until the contact is deleted.
-            return;
-        }
-        self.contexts.remove(&id);
-        self.wanted.remove(&id);
-        let own = self.mailboxes.iter().filter(|(_, mailbox)| mailbox.contact == Some(id));
-        for mailbox in own.map(|(mailbox, _)| *mailbox).collect::<Vec<_>>() {
-            self.close_mailbox(mailbox, at);
-        }
-        if self.peers.remove(&id).is_some_and(|peer| peer.stored_form().is_some()) {
-            at.step.drop_row(RecordKind::RelayPeer, key32(id.0));
-        }
-        at.step.set_timer(timer(FETCH | u64::from(id.0)), None);
-        self.connections.keep_only(id, &[]);
-    }
-
-    /// Moves stored times after a correction of the date.
-    fn apply_date_step(&mut self, date: &DateStep, at: &mut At<'_>) {
-        self.correct_dates(date, at);
-    }
-
-    fn start(&mut self, at: &mut At<'_>) {
-        let relays: Vec<_> = self.all_mailboxes().map(|own| own.relay.clone()).collect();
-        for relay in relays {
-            self.connect_relay(&relay, None, at);
-        }
-    }
-
-    /// Handles an expired timer.
-    fn handle_timer(&mut self, number: u64, busy: &dyn Fn(ContactId) -> bool, at: &mut At<'_>) {
-        match number {
-            RETRY => self.retry_requests(),
-            IDLE => {
-                let own: BTreeSet<RelayConnectionId> =
-                    self.all_mailboxes().map(|own| own.relay.connection_id()).collect();
-                let is_own = |relay: &RelayEntry| own.contains(&relay.connection_id());
-                for connection in self.connections.find_idle(is_own, busy, at.now) {
-                    self.disconnect(connection);
-                }
-                at.step.set_timer(timer(IDLE), self.connections.next_idle(is_own));
-            }
-            number if number & FETCH != 0 => at.step.touch(ContactId(number as u32)),
-            number => self.turn_mailbox(MailboxId(number as u32), at),
-        }
-    }
-
-    /// Returns the next event for the device.
-    fn next_news(&mut self) -> Option<News> {
-        self.news.pop_front()
-    }
-
-    fn prepare_route(&mut self, to: &ContactFacts<'_>, pin: u8, at: &mut At<'_>) {
-        self.prepare_contact(to, pin, at);
-    }
-
-    fn select_route(
-        &self,
-        to: &ContactFacts<'_>,
-        terms: RouteTerms,
-        now: Time,
-    ) -> Result<Route, Missing> {
-        self.find_route(to, terms.pin, now)
-    }
-
-    fn hand_over(&mut self, parcel: &Leaving<'_>, at: &mut At<'_>) -> Handover {
-        self.put_parcel(parcel, at)
-    }
-
-    fn retract_parcels(&mut self, parcels: &[Dropped], _: &mut At<'_>) {
-        self.take_back(parcels);
-    }
-
-    /// Closes the connection of a contact that is not served any more.
-    fn set_level_min(&mut self, id: ContactId, level_min: Option<u8>, _: &mut At<'_>) {
-        // No connection to the relay of a blocked contact remains (MSG-26).
-        if level_min.is_none() {
-            for relay in self.connections.keep_only(id, &[]) {
-                self.leave_relay(&relay);
-            }
-        }
-    }
-
-    fn acknowledge_arrival(&mut self, ack: Receiving) {
-        let mailbox = MailboxId(ack.place);
-        self.outputs.push_back(RelayOutput::Acknowledge { mailbox, mail: ack.number });
-    }
-
-    fn on_items_received(
-        &mut self,
-        from: &ContactFacts<'_>,
-        items: &[Item],
-        _: &mut Option<Exporter>,
-        at: &mut At<'_>,
-    ) {
-        self.on_mailbox_named(from, items, at);
-    }
-
-    fn on_card_changed(&mut self, to: &ContactFacts<'_>, by_hand: bool, at: &mut At<'_>) -> bool {
-        self.follow_card(to, by_hand, at.step);
-        self.reached_elsewhere(to);
-        false
-    }
-
     fn publish_prekeys(&mut self, publication: &Publication, at: &mut At<'_>) {
         self.queue_publication(publication.clone(), at.step);
     }
@@ -263,11 +277,11 @@ impl<B: Backend> Carrier for Relay<B> {
     fn adopt_plan(&mut self, plan: &mut CardPlan, at: &mut At<'_>) {
         self.adopt_card(plan, at);
     }
+}
 
-    fn prepare_next_note(&mut self, rng: &mut dyn CryptoRng) {
-        self.compute_ahead(rng);
-    }
+impl<B: Backend> Invitations for Relay<B> {}
 
+impl<B: Backend> Storage for Relay<B> {
     fn check_rows(&self, person: &PersonRows) -> Result<(), DecodeError> {
         person.read_optional(RecordKind::RelayPeer, RelayPeer::read).map(drop)
     }

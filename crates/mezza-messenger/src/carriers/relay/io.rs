@@ -26,7 +26,7 @@ pub enum RelayInput {
     Up {
         /// The connection to the relay.
         connection: RelayConnectionId,
-        /// Its protection level, 1 to 4.
+        /// Protection level of the connection, 1 to 4.
         level: u8,
         /// True if it runs as a demonstration on one machine and so protects nothing.
         demo: bool,

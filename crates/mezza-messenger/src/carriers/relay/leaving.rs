@@ -7,7 +7,7 @@ use mezza_core::{Backend, CryptoRng, EphemeralKey, Time};
 use super::requests::Request;
 use super::{BEYOND_BUNDLE_MS, KEEPS_MS, Relay, RelayOutput, connections};
 use crate::card::RelayEntry;
-use crate::carriers::Carrier;
+use crate::carriers::Exchange;
 use crate::envelope::SenderContext;
 use crate::evidence::WaitReason;
 use crate::io::{

@@ -97,7 +97,7 @@ fn take_inventory<P: Port>(
     }
 }
 
-/// A contact keeps these notes of ours after all: an inventory that came late lacked them.
+/// Marks notes as held by the contact, although an inventory that arrived late lacked them.
 pub(super) fn find_kept<P: Port>(
     parts: &mut Parts<P>,
     id: ContactId,
@@ -114,8 +114,8 @@ pub(super) fn find_kept<P: Port>(
     }
 }
 
-/// A receipt for an era before a restore: it proves what is sent again under its numbers, by digests
-/// alone (MSG-95).
+/// Handles a receipt for an era before a restore. It confirms notes that are sent again under their
+/// old numbers, but only by their digests (MSG-95).
 pub(super) fn prove_former<P: Port>(
     parts: &mut Parts<P>,
     id: ContactId,
@@ -137,11 +137,12 @@ pub(super) fn prove_former<P: Port>(
         let fact = Fact { what, carrier: by.carrier, level: by.level, at: at.now };
         parts.threads.add_fact(note, fact, None, at.step);
         let dropped = parts.outbox.end_former(id, note, at.step);
-        parts.carriers.retract_parcels(&dropped, at);
+        parts.carriers.notify_all(|one| one.retract_parcels(&dropped, at));
     }
 }
 
-/// The numbers of an era whose digests equal those of our notes; `None`: one of them differs.
+/// Returns the numbers of an era whose digests equal those of our notes, or `None` if one of them
+/// differs.
 fn compare_former<P: Port>(
     parts: &Parts<P>,
     id: ContactId,
@@ -165,14 +166,15 @@ fn compare_former<P: Port>(
     Some(same)
 }
 
-/// The contact has other notes under the numbers of an era that is over: ours get new ones.
+/// Gives our notes new numbers, because the contact has other notes under their numbers of an
+/// earlier era.
 fn renumber_former<P: Port>(parts: &mut Parts<P>, id: ContactId, era: Era, at: &mut At<'_>) {
     for note in parts.outbox.former_notes(id) {
         if parts.threads.get(note).is_none_or(|stored| stored.era != era) {
             continue;
         }
         let dropped = parts.outbox.end_former(id, note, at.step);
-        parts.carriers.retract_parcels(&dropped, at);
+        parts.carriers.notify_all(|one| one.retract_parcels(&dropped, at));
         parts.threads.renumber_note(note, at.step);
         parts.outbox.queue_note(id, note);
     }

@@ -133,10 +133,11 @@ impl RestoreRows {
         Ok(put(RecordKind::Contact, key32(id.0), stored.write()))
     }
 
-    /// Takes a note; they come by ascending number. Returns its row.
+    /// Adds a note; notes must be added by ascending number. Returns the row of the note.
     ///
     /// # Errors
-    /// [`BackupError::Note`] if it belongs to no contact, or its number is not above the last one.
+    /// [`BackupError::Note`] if the note belongs to no contact, or its number is not above the last
+    /// one.
     pub fn add_note(&mut self, note: BackupNote) -> Result<RecordChange, BackupError> {
         let id = note.id;
         let wrong = BackupError::Note(id.0);
@@ -157,10 +158,11 @@ impl RestoreRows {
         Ok(put(RecordKind::Note, key64(id.0), stored.write()))
     }
 
-    /// Takes what has arrived of one era of a contact. Returns its row.
+    /// Adds the numbers of one era of a contact that have arrived. Returns their row.
     ///
     /// # Errors
-    /// [`BackupError::Window`] if it belongs to no contact, or the era has one already.
+    /// [`BackupError::Window`] if the window belongs to no contact, or the era has a window
+    /// already.
     pub fn add_window(&mut self, window: BackupWindow) -> Result<RecordChange, BackupError> {
         let id = window.contact;
         let wrong = BackupError::Window(id.0);
@@ -214,8 +216,8 @@ fn is_unsure(note: &StoredNote) -> bool {
     !note.incoming && note.seq == 0 && !note.is_delivered()
 }
 
-/// The stored form of a note. One that was numbered and has no receipt is sealed again, under its era and
-/// number; one that has expired, or was given up, does not come back.
+/// Returns the stored form of a note. A note that was numbered and has no receipt is sealed again,
+/// under its era and number. A note that has expired or was given up is not sent again.
 fn stored_note(note: BackupNote, now: Time) -> StoredNote {
     let mut stored = StoredNote {
         contact: note.contact,

@@ -21,14 +21,14 @@ pub(super) fn replace_lost<P: Port>(parts: &mut Parts<P>, at: &mut At<'_>) {
     }
     wait_again(parts);
     // The card names a mailbox that did not load, so unknown senders could not write to us.
-    if !parts.carriers.supports_card(parts.profile.card().relays()) {
+    if !parts.carriers.all_carriers().all(|one| one.supports_card(parts.profile.card().relays())) {
         // The same name and relays as on the card before, with another mailbox.
         own_card::reissue_card(parts, at);
     }
     let publication = parts.aside.holds(RecordKind::Prekey, &Publication::KEY)
         || parts.aside.has_lost(RecordKind::Prekey);
     if publication && let Some(publication) = parts.sessions.current_publication() {
-        parts.carriers.publish_again(&publication, at);
+        parts.carriers.notify_all(|one| one.publish_again(&publication, at));
     }
 }
 
@@ -62,8 +62,9 @@ fn under_way<P: Port>(parts: &Parts<P>) -> BTreeSet<NoteId> {
     parts.outbox.parcels().filter_map(|(_, parcel)| parcel.note).collect()
 }
 
-/// Other parcels are quarantined than before, nobody knows whose: what was in them is sealed once
-/// more, under the same numbers, and what they said of the device itself is owed again.
+/// Handles a changed set of quarantined parcels, whose contacts are unknown: notes that may have
+/// been in them are sealed again under the same numbers, and the items of the device are owed
+/// again.
 fn seal_again<P: Port>(parts: &mut Parts<P>, at: &mut At<'_>) {
     let out = under_way(parts);
     let lost = parts.threads.iter().filter(|(id, note)| {

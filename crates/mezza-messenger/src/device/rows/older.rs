@@ -24,7 +24,8 @@ const SHARELESS: u8 = 2;
 /// The last version of this format.
 const LAST: u8 = 3;
 
-/// The kinds of rows that such a row is split into.
+/// Kinds of the rows into which the single row of a contact, as earlier versions stored it, is
+/// split.
 pub(super) const KINDS: [RecordKind; 6] = [
     RecordKind::Contact,
     RecordKind::Owed,
@@ -41,7 +42,8 @@ pub(super) fn next_mailbox(number: u32) -> [StoredRecord; 1] {
     [(RecordKind::RelayPeer, Vec::new(), row)]
 }
 
-/// Splits such a row into the present rows, or returns `None` if it does not decode.
+/// Splits the single row of a contact, as earlier versions stored it, into the present rows.
+/// Returns `None` if it does not decode.
 pub(super) fn split_row(id: ContactId, row: &[u8]) -> Option<Vec<StoredRecord>> {
     Reader::decode_exact(row, |r| read_rows(id, r)).ok()
 }

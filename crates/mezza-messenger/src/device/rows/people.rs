@@ -76,7 +76,7 @@ fn load_person<P: Port>(
     if rows.rows_of(RecordKind::Contact).chain(rows.rows_of(RecordKind::Inviter)).count() != 1 {
         return Err(DecodeError::Value);
     }
-    parts.carriers.check_rows(rows)?;
+    parts.carriers.all_carriers().try_for_each(|one| one.check_rows(rows))?;
     let known = rows.single_row(RecordKind::Contact);
     let inviter = rows.single_row(RecordKind::Inviter);
     match (known, inviter) {
@@ -88,7 +88,9 @@ fn load_person<P: Port>(
                 // again.
                 at.step.put(RecordKind::Contact, key32(id.0), form);
             }
-            known.peer.renewal.renew |= parts.carriers.load_person(rows, stored, at);
+            parts.carriers.notify_all(|one| {
+                known.peer.renewal.renew |= one.load_person(rows, stored, at);
+            });
             parts.contacts.load(id, known.contact);
             parts.threads.load_thread(id, known.windows, known.quota);
             parts.sessions.load(id, known.peer, at.step);
@@ -98,14 +100,18 @@ fn load_person<P: Port>(
             }
         }
         (None, Some(row)) => {
-            let ik = parts.carriers.inviter_key(row).ok_or(DecodeError::Value)?;
+            let ik = parts.carriers.all_carriers().find_map(|one| one.inviter_key(row));
+            let ik = ik.ok_or(DecodeError::Value)?;
             let peer = load_peer(rows, local, ik)?;
             // An inviter has no windows, because none of its notes was acknowledged.
             if rows.rows_of(RecordKind::Seen).any(|(key, _)| key.len() != 1) {
                 return Err(DecodeError::Value);
             }
             parts.sessions.load(id, peer, at.step);
-            parts.carriers.load_person(rows, stored, at);
+            // Only a session of a contact is renewed, so the result is ignored.
+            parts.carriers.notify_all(|one| {
+                one.load_person(rows, stored, at);
+            });
         }
         _ => return Err(DecodeError::Value),
     }
@@ -192,7 +198,10 @@ fn part_of(person: &PersonRows) -> Part {
 fn find_owner(carriers: &impl Port, person: &PersonRows) -> Option<(IdentityKey, Option<String>)> {
     let contact = person.single_row(RecordKind::Contact).and_then(contacts::read_owner);
     let contact = contact.map(|(ik, name)| (ik, Some(name)));
-    contact.or_else(|| Some((carriers.inviter_key(person.single_row(RecordKind::Inviter)?)?, None)))
+    contact.or_else(|| {
+        let row = person.single_row(RecordKind::Inviter)?;
+        Some((carriers.all_carriers().find_map(|one| one.inviter_key(row))?, None))
+    })
 }
 
 /// Returns contact and era of every received note that can be read.

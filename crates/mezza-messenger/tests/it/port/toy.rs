@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
 use mezza_core::{DecodeError, Reader, Time, Wiping, snapshot};
-use mezza_messenger::carriers::Carrier;
+use mezza_messenger::carriers::{Bundles, Carrier, Exchange, Invitations, Routing, Storage};
 use mezza_messenger::evidence::WaitReason;
 use mezza_messenger::io::{
     At, CarrierCaps, CarrierHides, CarrierState, ContactFacts, Due, Forget, Handover, Leaving,
@@ -86,6 +86,21 @@ fn read(row: &[u8]) -> Result<u32, DecodeError> {
 }
 
 impl Carrier for Toy {
+    fn id(&self) -> CarrierId {
+        TOY
+    }
+
+    fn handle_timer(&mut self, number: u64, _: &dyn Fn(ContactId) -> bool, _: &mut At<'_>) {
+        self.kept.retain(|id| id.0 != number);
+        self.news.push_back(News::Expired(ParcelId(number)));
+    }
+
+    fn next_news(&mut self) -> Option<News> {
+        self.news.pop_front()
+    }
+}
+
+impl Routing for Toy {
     fn state(&self, _: Option<&ContactFacts<'_>>, _: Time) -> Option<CarrierState> {
         Some(CarrierState {
             reached: true,
@@ -129,32 +144,31 @@ impl Carrier for Toy {
         }
         Handover::Out
     }
+}
 
-    fn handle_timer(&mut self, number: u64, _: &dyn Fn(ContactId) -> bool, _: &mut At<'_>) {
-        self.kept.retain(|id| id.0 != number);
-        self.news.push_back(News::Expired(ParcelId(number)));
+impl Exchange for Toy {
+    fn forget_contact(&mut self, contact: ContactId, what: Forget, at: &mut At<'_>) {
+        if what == Forget::All && self.taken.remove(&contact).is_some() {
+            at.step.drop_row(RecordKind::MeshPeer, key32(contact.0));
+        }
     }
+}
 
+impl Bundles for Toy {
     fn card_part(&self, _: Time) -> Option<(u8, Vec<u8>)> {
         self.knobs.on_card.get().then(|| (3, b"where the toy is".to_vec()))
     }
+}
 
+impl Invitations for Toy {}
+
+impl Storage for Toy {
     fn take_durable_number(&mut self) -> Option<u64> {
         std::mem::take(&mut self.asks).then_some(self.written)
     }
 
     fn on_durable(&mut self, number: u64, _: &mut At<'_>) {
         self.knobs.durable.set(number);
-    }
-
-    fn next_news(&mut self) -> Option<News> {
-        self.news.pop_front()
-    }
-
-    fn forget_contact(&mut self, contact: ContactId, what: Forget, at: &mut At<'_>) {
-        if what == Forget::All && self.taken.remove(&contact).is_some() {
-            at.step.drop_row(RecordKind::MeshPeer, key32(contact.0));
-        }
     }
 
     fn check_rows(&self, person: &PersonRows) -> Result<(), DecodeError> {

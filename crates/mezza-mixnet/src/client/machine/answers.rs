@@ -119,7 +119,7 @@ impl<B: Backend> Client<B> {
             contact.renew_activity(now);
         }
         if changed {
-            // Pieces sealed under the old root must not be cut again after a start.
+            // Pieces sealed under the old root must not be cut again after a restart.
             self.take_snapshot(now);
         }
         if let Ok(cell) = cell {

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use mezza_core::{Backend, Time};
 
-use super::{Client, ClientError, Invite, NewRoot, Output, RefusedReason};
+use super::{Client, ClientError, Invite, NewRoot, Output, RefusedReason, StartRounds};
 use crate::client::contacts::{Partner, PartnerId, PartnerRoot};
 use crate::config::ServicePolicy;
 use crate::contact::Intent;
@@ -42,12 +42,12 @@ impl<B: Backend> Client<B> {
         self.allow_more || ledger.budget_state(policy) != BudgetState::Used
     }
 
-    /// Checks that chains could begin now in this conversation round and this call round.
+    /// Checks that chains could begin now in these rounds.
     ///
     /// # Errors
     /// [`ClientError::OutOfReach`] if a round is too far away; [`ClientError::Full`] without room
     /// for another contact.
-    pub fn check_start(&self, start: (u64, u64), now: Time) -> Result<(), ClientError> {
+    pub fn check_start(&self, start: StartRounds, now: Time) -> Result<(), ClientError> {
         let near = |service, start: u64| {
             let own = self.round_now(service, now)?;
             // A chain cannot go back, and each missing step costs a hash, so roots outside this
@@ -55,10 +55,10 @@ impl<B: Backend> Client<B> {
             let reach = own.saturating_sub(CHAIN_SKIP_MAX)..=own.saturating_add(AHEAD_MAX);
             reach.contains(&start).then_some(())
         };
-        let calls = near(Service::Call, start.1);
+        let calls = near(Service::Call, start.call);
         // A network without call rounds needs no check of call chains.
         let calls = calls.is_some() || self.current_policy(Service::Call, now).is_none();
-        if near(Service::Conversation, start.0).is_none() || !calls {
+        if near(Service::Conversation, start.conversation).is_none() || !calls {
             return Err(ClientError::OutOfReach);
         }
         if self.contacts.all.len() >= CONTACTS_MAX {
@@ -71,7 +71,8 @@ impl<B: Backend> Client<B> {
         self.check_start(new.start, now)?;
         // Line numbers are never reused, because a record of an old root must not match a new one.
         let number = self.contacts.line_number().ok_or(ClientError::Full)?;
-        let root = PartnerRoot::begin(number, &new.root, new.role, new.start.0, new.start.1);
+        let StartRounds { conversation, call } = new.start;
+        let root = PartnerRoot::begin(number, &new.root, new.role, conversation, call);
         match self.contacts.all.get_mut(&new.contact) {
             Some(contact) => {
                 contact.bucket = new.bucket;

@@ -82,6 +82,17 @@ pub enum Input {
     AllowMore(bool),
 }
 
+/// The rounds in which the chains of a root begin.
+#[derive(Clone, Copy, Debug)]
+pub struct StartRounds {
+    /// The conversation round.
+    pub conversation: u64,
+    /// The call round.
+    pub call: u64,
+}
+
+snapshot!(struct StartRounds { conversation, call });
+
 /// A new root for a new or known contact.
 #[derive(Debug)]
 pub struct NewRoot {
@@ -91,8 +102,8 @@ pub struct NewRoot {
     pub root: Secret<32>,
     /// Our role in the session.
     pub role: Role,
-    /// The conversation round and the call round in which the chains begin.
-    pub start: (u64, u64),
+    /// The rounds in which the chains begin.
+    pub start: StartRounds,
     /// The bucket in which the contact looks for calls.
     pub bucket: u32,
 }
@@ -147,7 +158,7 @@ pub enum Output {
     Store {
         /// Number of the row, above all earlier ones.
         seq: u64,
-        /// The first row that is still needed.
+        /// Number of the first row that is still needed.
         first: u64,
         /// The row to store; it is secret.
         record: Wiping<Vec<u8>>,

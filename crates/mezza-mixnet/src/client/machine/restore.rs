@@ -37,7 +37,7 @@ pub enum RestoreError {
 pub struct RowsSetAside {
     /// The number of the row.
     pub seq: u64,
-    /// The reason why it could not be read.
+    /// The reason why the row could not be read.
     pub fault: RowFault,
 }
 

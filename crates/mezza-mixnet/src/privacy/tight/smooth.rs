@@ -54,8 +54,8 @@ pub fn delta(counts: &[Count; 2], rounds: u64, epsilon: f64) -> Option<Bracket> 
 }
 
 /// Returns an upper bound of the largest value of `density x (1 - e^(eps - loss))` on the lattice.
-/// Above epsilon the density decreases at least as `e^(-r z)` with r = (eps - mean) / variance, and
-/// `1 - e^-z <= min(1, z)`.
+/// With z = loss - eps >= 0, the density decreases at least as fast as `e^(-r z)`, where r = (eps -
+/// mean) / variance, and `1 - e^-z <= min(1, z)`.
 fn peak_bound(step: f64, deviation: f64, epsilon: f64) -> f64 {
     let ahead = (epsilon - deviation * deviation / 2.0) / deviation;
     let highest = step / (deviation * libm::sqrt(2.0 * PI));

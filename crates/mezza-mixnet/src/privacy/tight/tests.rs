@@ -5,16 +5,9 @@ use core::f64::consts::{LN_2, LN_10};
 
 use proptest::prelude::*;
 
+use super::super::tests::{gauss, paper, spent, talk};
 use super::super::{Law, count_rounds, delta};
 use super::*;
-
-fn spent(service: Service, mode: Mode, (mu, scale): (u32, u32), rounds: u64) -> RoundsSpent {
-    RoundsSpent { service, law: Law { mode, mu, scale }, slots: 1, rounds }
-}
-
-fn talk(mode: Mode, law: (u32, u32), rounds: u64) -> RoundsSpent {
-    spent(Service::Conversation, mode, law, rounds)
-}
 
 /// A mean at which nothing is ever clamped.
 const FAR: u32 = 4_000_000;
@@ -91,23 +84,23 @@ fn enumerated(spent: &RoundsSpent, epsilon: f64) -> f64 {
 #[test]
 fn mix_53_the_true_delta_of_small_noise_lies_between() {
     let laws = [
-        (Mode::Gauss, (40, 4)),
-        (Mode::Gauss, (12, 4)),
-        (Mode::Gauss, (60, 6)),
-        (Mode::Gauss, (20, 2)),
-        (Mode::Paper, (60, 3)),
-        (Mode::Paper, (20, 5)),
-        (Mode::Paper, (8, 2)),
+        gauss(40, 4),
+        gauss(12, 4),
+        gauss(60, 6),
+        gauss(20, 2),
+        paper(60, 3),
+        paper(20, 5),
+        paper(8, 2),
     ];
-    for (mode, law) in laws {
+    for law in laws {
         for service in [Service::Conversation, Service::Call] {
             for (k, epsilon) in [(1, 0.2), (1, 1.5), (2, LN_2), (3, 2.5)] {
-                let spent = spent(service, mode, law, k);
+                let spent = spent(service, law, k);
                 let found = tight_delta(&spent, epsilon).expect("a figure");
                 let truth = enumerated(&spent, epsilon);
                 let what = format!("{spent:?}, eps {epsilon}: {truth} in {found:?}");
                 assert!(found.low <= truth + 1e-8 && truth <= found.high + 1e-8, "{what}");
-                if law.0 >= 10 * law.1 && mode == Mode::Gauss {
+                if law.mu >= 10 * law.scale && law.mode == Mode::Gauss {
                     assert!(found.high - found.low < 1e-7, "nothing is clamped: {what}");
                 }
             }
@@ -127,8 +120,7 @@ fn mix_53_the_figures_of_an_independent_accountant_are_met() {
         (Service::Invitation, 223, 1_000, LN_2, 1.962_759e-5),
     ];
     for (service, sigma, k, epsilon, theirs) in cases {
-        let ours =
-            tight_delta(&spent(service, Mode::Gauss, (FAR, sigma), k), epsilon).expect("a figure");
+        let ours = tight_delta(&spent(service, gauss(FAR, sigma), k), epsilon).expect("a figure");
         assert!(ours.low <= theirs && theirs <= 1.000_001 * ours.high, "{ours:?}, not {theirs}");
         assert!(ours.high < 1.001 * theirs, "{ours:?}, not {theirs}");
     }
@@ -137,7 +129,7 @@ fn mix_53_the_figures_of_an_independent_accountant_are_met() {
 #[test]
 fn mix_53_both_ways_to_a_figure_agree() {
     for (sigma, k, epsilon) in [(100, 120, LN_2), (200, 50, 0.1), (160, 60, 1e-3), (400, 8, 0.2)] {
-        let spent = talk(Mode::Gauss, (FAR, sigma), k);
+        let spent = talk(gauss(FAR, sigma), k);
         let counts = moved_counts(&spent).expect("counts");
         let closed = smooth::delta(&counts, k, epsilon).expect("smooth enough");
         let tilt = super::super::divergence_delta(&[spent], epsilon).1 - 1.0;
@@ -151,15 +143,15 @@ fn mix_53_both_ways_to_a_figure_agree() {
 #[test]
 fn mix_53_the_upper_figure_is_below_renyi_for_every_preset_and_both_laws() {
     let cases = [
-        (talk(Mode::Gauss, (24_000, 3_724), 70_000), LN_2),
-        (talk(Mode::Gauss, (45_710, 6_892), 240_000), LN_2),
-        (talk(Mode::Gauss, (96_218, 14_052), 1_000_000), LN_2),
-        (talk(Mode::Gauss, (16_070, 2_360), 240_000), LN_10),
-        (talk(Mode::Gauss, (17_336, 2_308), 240_000), 3.0),
-        (spent(Service::Call, Mode::Gauss, (2_487, 417), 3_500), LN_2),
-        (talk(Mode::Paper, (85_600, 3_709), 70_000), LN_2),
-        (talk(Mode::Paper, (166_934, 6_867), 240_000), LN_2),
-        (talk(Mode::Paper, (300_000, 13_800), 239_826), LN_2),
+        (talk(gauss(24_000, 3_724), 70_000), LN_2),
+        (talk(gauss(45_710, 6_892), 240_000), LN_2),
+        (talk(gauss(96_218, 14_052), 1_000_000), LN_2),
+        (talk(gauss(16_070, 2_360), 240_000), LN_10),
+        (talk(gauss(17_336, 2_308), 240_000), 3.0),
+        (spent(Service::Call, gauss(2_487, 417), 3_500), LN_2),
+        (talk(paper(85_600, 3_709), 70_000), LN_2),
+        (talk(paper(166_934, 6_867), 240_000), LN_2),
+        (talk(paper(300_000, 13_800), 239_826), LN_2),
     ];
     for (spent, epsilon) in cases {
         let found = tight_delta(&spent, epsilon).expect("a figure");
@@ -183,7 +175,7 @@ fn mix_53_the_upper_figure_is_below_renyi_for_every_preset_and_both_laws() {
 
 #[test]
 fn rounds_that_a_promise_lasts_by_the_tight_accountant() {
-    let one = talk(Mode::Gauss, (45_710, 6_892), 1);
+    let one = talk(gauss(45_710, 6_892), 1);
     let high = |spent: &[RoundsSpent], epsilon| {
         tight_delta(&spent[0], epsilon).map_or(1.0, |found| found.high)
     };
@@ -193,21 +185,20 @@ fn rounds_that_a_promise_lasts_by_the_tight_accountant() {
 
 #[test]
 fn what_has_no_figure() {
-    let none = |mode, law, rounds| tight_delta(&talk(mode, law, rounds), LN_2);
-    assert_eq!(none(Mode::Gauss, (45_711, 6_892), 9), None);
-    assert_eq!(none(Mode::Gauss, (45_710, 6_891), 9), None);
-    assert_eq!(none(Mode::Paper, (45_711, 6_892), 9), None);
-    assert_eq!(none(Mode::Paper, (1 << 22, 1 << 20), 1 << 40), None, "too long a sum");
-    assert_eq!(none(Mode::Gauss, (10, 0), 9), Some(Bracket { low: 1.0, high: 1.0 }), "no noise");
-    assert_eq!(none(Mode::Gauss, (10, 2), 0), Some(Bracket { low: 0.0, high: 0.0 }), "no round");
+    let none = |law, rounds| tight_delta(&talk(law, rounds), LN_2);
+    assert_eq!(none(gauss(45_711, 6_892), 9), None);
+    assert_eq!(none(gauss(45_710, 6_891), 9), None);
+    assert_eq!(none(paper(45_711, 6_892), 9), None);
+    assert_eq!(none(paper(1 << 22, 1 << 20), 1 << 40), None, "too long a sum");
+    assert_eq!(none(gauss(10, 0), 9), Some(Bracket { low: 1.0, high: 1.0 }), "no noise");
+    assert_eq!(none(gauss(10, 2), 0), Some(Bracket { low: 0.0, high: 0.0 }), "no round");
     // An epsilon whose power of e is no number any more: what was clamped is left.
-    for spent in [(Mode::Gauss, 6_892), (Mode::Paper, 6_867)].map(|(m, b)| talk(m, (45_710, b), 9))
-    {
+    for spent in [gauss(45_710, 6_892), paper(45_710, 6_867)].map(|law| talk(law, 9)) {
         let found = tight_delta(&spent, 1_000.0).expect("a figure");
         assert!(0.0 <= found.low && found.low <= found.high && found.high < 0.1, "{found:?}");
     }
     // Where nothing is promised any more.
-    assert!(none(Mode::Gauss, (40, 4), 100).expect("a figure").high > 0.999);
+    assert!(none(gauss(40, 4), 100).expect("a figure").high > 0.999);
 }
 
 proptest! {
@@ -216,15 +207,14 @@ proptest! {
     /// More rounds and less noise cost more, a larger epsilon less; Rényi's bound is above.
     #[test]
     fn mix_53_figures_move_the_right_way(
-        gauss: bool,
+        is_gauss: bool,
         calls: bool,
         half in 8_u32..150,
         k in 1_u64..2_000,
         epsilon in 0.02_f64..3.0,
     ) {
-        let mode = if gauss { Mode::Gauss } else { Mode::Paper };
         let service = if calls { Service::Call } else { Service::Conversation };
-        let one = spent(service, mode, (FAR, 2 * half), k);
+        let one = spent(service, if is_gauss { gauss(FAR, 2 * half) } else { paper(FAR, 2 * half) }, k);
         let of = |spent: &RoundsSpent, epsilon| tight_delta(spent, epsilon).expect("a figure");
         let found = of(&one, epsilon);
         prop_assert!(0.0 <= found.low && found.low <= found.high && found.high <= 1.0);

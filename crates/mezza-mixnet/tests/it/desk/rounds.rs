@@ -1,7 +1,9 @@
 //! Levels, tries, buckets, backups: what a client makes of rounds.
 
 use mezza_core::{EphemeralKey, Machine as _, PortableBackend, PublicKey, Secret, Time, Wiping};
-use mezza_mixnet::client::{Client, ClientError, Input, Invite, NewRoot, Output, SendTime};
+use mezza_mixnet::client::{
+    Client, ClientError, Input, Invite, NewRoot, Output, SendTime, StartRounds,
+};
 use mezza_mixnet::config::{Config, NetworkId};
 use mezza_mixnet::contact::{Role, assign_bucket};
 use mezza_mixnet::mix::NoiseFloor;
@@ -298,7 +300,7 @@ fn sixteen_are_served_and_the_next_one_waits_its_turn() {
     for contact in 0..18 {
         let root = Secret::init_with(|s| s.fill(contact as u8));
         let role = Role::Initiator;
-        let start = (100, 100);
+        let start = StartRounds { conversation: 100, call: 100 };
         let new = NewRoot { contact, root, role, start, bucket: 1 };
         desk.input(Input::Add(new)).expect("a contact");
     }
@@ -417,7 +419,7 @@ fn mix_32_debug_output_names_nobody() {
     let body = Wiping::new([0x5a; BODY_BYTES]);
     let invite = Input::Invite(Invite { ticket: 7, to: PublicKey([0xd7; 32]), body });
     let root = Secret::init_with(|s| s.fill(0xd7));
-    let start = (100, 100);
+    let start = StartRounds { conversation: 100, call: 100 };
     let new = NewRoot { contact: 3, root, role: Role::Initiator, start, bucket: 1 };
     let send = Input::Send { ticket: 1, contact: 3, bytes: Wiping::new(vec![0xd7; 40]) };
     let mut desk = Desk::joined(config(3), NoiseFloor::None);

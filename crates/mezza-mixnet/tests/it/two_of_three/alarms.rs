@@ -14,7 +14,9 @@ use mezza_mixnet::wire::{Frame, FrameBody};
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng as _, SeedableRng as _};
 
-use super::{Guess, Harness, NOISE, advantage, bound, error, mean, out_salt, visits, with};
+use super::{
+    Guess, Harness, NOISE, NoiseLaw, advantage, bound, error, mean, out_salt, visits, with,
+};
 use crate::fixture::Breakage;
 use crate::toy::TOY;
 
@@ -22,7 +24,7 @@ use crate::toy::TOY;
 type Out = [[u8; DROP_BYTES]];
 
 /// Noise so small that one message of it is a good part, with traps that are few beside it.
-const FEW: (u32, u32) = (8, 2);
+const FEW: NoiseLaw = NoiseLaw { mu: 8, scale: 2 };
 const FEW_TRAPS: Traps = Traps { singles: 2, pairs: 1 };
 
 /// How the honest mix was built.
@@ -109,7 +111,7 @@ fn by_counted_alarms(honest: usize, rounds: u32, built: Built) -> f64 {
         seen.set(places.len() as u32);
         places
     });
-    let guess = Guess { honest, rounds, law: NOISE, slots: 1, expected: mean(NOISE.0) };
+    let guess = Guess { honest, rounds, law: NOISE, slots: 1, expected: mean(NOISE.mu) };
     let hits = (0..rounds).filter(|round| {
         let talks = round % 2 == 0;
         let view = harness.run(&visits(1, talks));

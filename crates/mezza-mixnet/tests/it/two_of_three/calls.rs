@@ -63,7 +63,8 @@ impl View {
 fn calls(honest: usize, rounds: u32, breakage: Option<Breakage>, guess: fn(&View) -> f64) -> f64 {
     let mut config = config(3);
     config.services.retain(|policy| policy.service == Service::Call);
-    (config.services[0].mu, config.services[0].scale) = NOISE;
+    config.services[0].mu = NOISE.mu;
+    config.services[0].scale = NOISE.scale;
     config.valid_until = OPEN.plus_ms(1_000 * Time::DAY_MS);
     let mut net = Net::<Toy>::with_kernel(config, 9, &TOY);
     let view = Rc::new(RefCell::new(View::default()));
@@ -107,7 +108,7 @@ fn one_round(
     let keys = settings.keys.iter().zip(0..);
     let layers: Vec<_> =
         keys.map(|(key, position)| Layer { id, position, key: PublicKey(*key) }).collect();
-    let wrapped = wrap_onions(&TOY, Multiply::Ladders, &layers, (&inner, size), rng);
+    let wrapped = wrap_onions(&TOY, Multiply::Ladders, &layers, &inner, size, rng);
     net.now = net.now.plus_ms(8_000);
     net.send_batch(id, &wrapped.onions);
     let objects = net.take_frames(|body| match body {
@@ -123,7 +124,7 @@ fn one_round(
 /// Messages beyond those of the people who are known and the mean of the noise.
 fn beyond(view: &View, bucket: u32) -> f64 {
     let known = OTHERS.iter().map(|other| i32::from(*other == bucket)).sum::<i32>();
-    f64::from(view.others(bucket) - known) - f64::from(NOISE.0)
+    f64::from(view.others(bucket) - known) - f64::from(NOISE.mu)
 }
 
 /// One message more in the bucket that is called, one less in the other.
@@ -138,7 +139,7 @@ fn by_published(view: &View) -> f64 {
 
 #[test]
 fn slow_buckets_tell_as_much_as_the_noise_of_one_honest_mix_lets_them() {
-    let sigma = f64::from(NOISE.1);
+    let sigma = f64::from(NOISE.scale);
     for (honest, guess, shift) in [
         (0, by_both as fn(&View) -> f64, 2_f64.sqrt() / sigma),
         (1, by_both, 2_f64.sqrt() / sigma),
@@ -156,11 +157,11 @@ fn mix_18_a_bucket_without_noise_is_found_out() {
     for honest in [0, 1] {
         let breakage = without(honest, |kind| matches!(kind, NoiseKind::Bucket(NOBODY, _)));
         let found = calls(honest, 60, Some(breakage), |view| {
-            0.5 - (beyond(view, NOBODY) + f64::from(NOISE.0))
+            0.5 - (beyond(view, NOBODY) + f64::from(NOISE.mu))
         });
         assert!(found > 0.99, "mix {honest}: {found}");
     }
     let last = without(2, |kind| matches!(kind, NoiseKind::Bucket(CALLED, _)));
-    let found = calls(2, 60, Some(last), |view| beyond(view, CALLED) + f64::from(NOISE.0) - 0.5);
+    let found = calls(2, 60, Some(last), |view| beyond(view, CALLED) + f64::from(NOISE.mu) - 0.5);
     assert!(found > 0.99, "the last mix: {found}");
 }

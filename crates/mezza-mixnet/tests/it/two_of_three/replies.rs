@@ -11,7 +11,7 @@ use mezza_mixnet::wire::{Frame, FrameBody};
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng as _, SeedableRng as _};
 
-use super::{Harness, NOISE, advantage, error, out_salt, with};
+use super::{Harness, NOISE, NoiseLaw, advantage, error, out_salt, with};
 
 /// Mean of the noise with which what leaves the first mix fills a frame and a half; behind the second
 /// one half of it does.
@@ -87,7 +87,7 @@ impl Holder {
 /// How much better than a coin the adversary guesses whether the first client talks with the second
 /// and the third with the fourth, or the first with the third: partners get the replies of one drop.
 fn guessed(honest: usize, hasty: bool) -> f64 {
-    let noise = (MUCH / (honest as u32 + 1), NOISE.1);
+    let noise = NoiseLaw { mu: MUCH / (honest as u32 + 1), scale: NOISE.scale };
     let mut harness = Harness::on(with(noise, 1), honest, 11, None);
     harness.holder = Some(Holder::join(&mut harness, hasty));
     let released = Rc::clone(&harness.holder.as_ref().expect("it joined").released);

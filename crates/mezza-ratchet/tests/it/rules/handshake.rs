@@ -221,13 +221,14 @@ fn ratchet_16_private_parts_are_gone_after_thirty_days() {
     bob.now = Time::from_ms(made + 30 * DAY);
     bob.wake();
     assert!(!bob.disk.holds(scalar.expose(), is_prekey));
-    let kept: Vec<u32> = bob.disk.0.keys().filter(|(t, _)| *t == Table::Opk).map(id).collect();
+    let kept = bob.disk.0.keys().filter(|(t, _)| *t == Table::Opk);
+    let kept: Vec<u32> = kept.map(|(_, key)| id(key)).collect();
     assert!(first_opks.iter().all(|old| !kept.contains(&old.id)));
     assert!(matches!(bob.receive(&late), Err(OpenError::UnknownPrekey(_))));
 }
 
-fn id(row: &(Table, Vec<u8>)) -> u32 {
-    u32::from_be_bytes(row.1.as_slice().try_into().expect("4 bytes"))
+fn id(key: &[u8]) -> u32 {
+    u32::from_be_bytes(key.try_into().expect("4 bytes"))
 }
 
 /// A device that was off for months wipes at its first wake, before it opens anything.

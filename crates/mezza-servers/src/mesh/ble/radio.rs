@@ -366,7 +366,7 @@ struct Near {
     news: Notify,
 }
 
-/// Names that are remembered.
+/// Maximum number of remembered device names.
 const KNOWN_MAX: usize = 256;
 
 impl Near {

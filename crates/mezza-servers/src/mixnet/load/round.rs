@@ -42,9 +42,9 @@ pub struct LoadReport {
     pub missed: usize,
     /// From the close to the reply, milliseconds: median, 99th percentile, maximum.
     pub latency_ms: [u64; 3],
-    /// Onions made.
+    /// Number of onions made.
     pub onions: usize,
-    /// The CPU time of making them, of all threads together.
+    /// CPU time of making the onions, of all threads together.
     pub making: Duration,
 }
 
@@ -113,7 +113,7 @@ impl Work {
             let inner: Vec<u8> = part.iter().flat_map(|access| *access.bytes()).collect();
             let inner = Wiping::new(inner);
             let made =
-                wrap_onions(kernel, Multiply::Tables(&tables), &layers, (&inner, size), &mut OsRng);
+                wrap_onions(kernel, Multiply::Tables(&tables), &layers, &inner, size, &mut OsRng);
             let each = made.onions.len() / part.len();
             let onions: Vec<Vec<u8>> = made.onions.chunks_exact(each).map(<[u8]>::to_vec).collect();
             let back = (0..part.len()).map(|at| {

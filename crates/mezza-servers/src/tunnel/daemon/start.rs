@@ -25,7 +25,7 @@ const EVENTS_MAX: usize = 64;
 /// checks of the links, so that an idle daemon wakes once and not twice.
 const NAP: Duration = Duration::from_millis(2 * USED_PAUSE_MS);
 
-/// A daemon whose sockets are open, for its command.
+/// A daemon whose sockets are open, as the command that runs it receives it.
 pub struct Started {
     /// The daemon.
     pub daemon: Daemon,

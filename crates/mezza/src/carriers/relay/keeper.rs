@@ -42,7 +42,8 @@ const PAUSE_MS_MAX: u64 = 60_000;
 /// Keeps the connections until the task is aborted.
 pub(super) async fn keep_connected<E: From<ConnectionReport>>(
     relay: RelayEntry,
-    (dialer, clock): (Dialer, Clock),
+    dialer: Dialer,
+    clock: Clock,
     reporter: Reporter<E>,
 ) {
     let connection = RelayConnector { relay, dialer, clock, reporter, pace: Pace::new() };
@@ -227,9 +228,9 @@ mod tests {
         let frames = RelayFrame::Ping.encode().unwrap().repeat(2_250);
         let (jobs, mut reports) = mpsc::channel::<ConnectionReport>(ORDERS_MAX);
         let relay = relay_that_says(frames).await;
-        let means = (Dialer::default(), Clock::system());
         let reporter = Reporter::new(CarrierId::RELAY, jobs);
-        let keeper = tokio::spawn(keep_connected(relay, means, reporter));
+        let keeper =
+            tokio::spawn(keep_connected(relay, Dialer::default(), Clock::system(), reporter));
         let Some(ConnectionEvent::Up { orders, .. }) =
             reports.recv().await.map(|report| report.news)
         else {

@@ -17,10 +17,10 @@ const TIMERS: &str = "write 30s, 5m, 1h, 8h, 1d, 7d, 28d or off";
 /// The first error of standard output.
 static FAILED: OnceLock<io::Error> = OnceLock::new();
 
-/// Where answers go.
+/// The form of the output of a command.
 #[derive(Clone, Copy)]
 pub(crate) struct Out {
-    /// JSON, one value a line.
+    /// True for JSON, one value per line; false for text.
     pub json: bool,
 }
 

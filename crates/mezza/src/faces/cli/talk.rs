@@ -45,13 +45,14 @@ pub(crate) fn run_send(context: &CliContext, send: &SendArgs) -> Result<Exit, Fa
     OsRng.fill_bytes(&mut client_id);
     let body = json::SendRequest { text, client_id: data_encoding::HEXLOWER.encode(&client_id) };
     let note: json::NoteJson = client.post(&format!("/v1/contacts/{}/notes", contact.id), &body)?;
-    match (send.wait, follower) {
+    let note = match (send.wait, follower) {
         (Some(wait), Some(follower)) => {
-            let note = wait_for(&client, follower, note, wait, Duration::from_secs(send.timeout))?;
-            Ok(report_sent(context, (&contact, &send.name), &note, Some(wait)))
+            wait_for(&client, follower, note, wait, Duration::from_secs(send.timeout))?
         }
-        _ => Ok(report_sent(context, (&contact, &send.name), &note, None)),
-    }
+        _ => note,
+    };
+    let sent = SentNote { contact: &contact, typed: &send.name, note: &note };
+    Ok(report_sent(context, sent, send.wait))
 }
 
 fn read_input() -> Result<String, Fault> {
@@ -129,12 +130,16 @@ fn is_far_enough(note: &json::NoteJson, wait: WaitName) -> bool {
     delivered || (matches!(wait, WaitName::Handed) && handed)
 }
 
-fn report_sent(
-    context: &CliContext,
-    (contact, typed): (&json::ContactJson, &str),
-    note: &json::NoteJson,
-    wait: Option<WaitName>,
-) -> Exit {
+/// A note that the node accepted, with the contact as the user typed it.
+#[derive(Clone, Copy)]
+struct SentNote<'a> {
+    contact: &'a json::ContactJson,
+    typed: &'a str,
+    note: &'a json::NoteJson,
+}
+
+fn report_sent(context: &CliContext, sent: SentNote<'_>, wait: Option<WaitName>) -> Exit {
+    let SentNote { contact, typed, note } = sent;
     let name = show::clean_text(&contact.name);
     context.out.print_value(note);
     context.out.print_line(format!("note {} to {name}: {}", note.id, note.words));

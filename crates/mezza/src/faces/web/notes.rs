@@ -31,7 +31,7 @@ pub(crate) fn routes() -> OpenApiRouter<Web> {
 struct ThreadQuery {
     /// Only notes older than this one.
     before: Option<String>,
-    /// At most so many, 1 to 500; else 100.
+    /// Maximum number of notes, 1 to 500; 100 by default.
     limit: Option<usize>,
 }
 
@@ -118,7 +118,7 @@ struct GiveUpQuery {
     how: Option<How>,
 }
 
-/// How a note goes.
+/// The ways to remove a note.
 #[derive(Clone, Copy, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 enum How {

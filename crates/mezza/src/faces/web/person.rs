@@ -185,7 +185,7 @@ async fn renew(
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 struct CardQuery {
-    /// Which parts.
+    /// The parts of the card that are returned.
     #[serde(default)]
     form: json::CardFormJson,
     /// `uri` (JSON) or `svg` (a QR code).
@@ -193,7 +193,7 @@ struct CardQuery {
     shape: Shape,
 }
 
-/// How a card is shown.
+/// The form in which a card is returned.
 #[derive(Clone, Copy, Default, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 enum Shape {
@@ -202,7 +202,7 @@ enum Shape {
     Svg,
 }
 
-/// The own card.
+/// Our card.
 #[utoipa::path(get, path = "/v1/me/card", params(CardQuery), responses(
     (status = 200, content((json::CardText = "application/json"), (String = "image/svg+xml")))))]
 async fn card(State(web): State<Web>, query: UrlQuery<CardQuery>) -> Result<Response, Refused> {

@@ -71,7 +71,7 @@ async fn observer(
     seen.map(Json).map_err(|_| Fault::bug("the observer failed").into())
 }
 
-/// How healthy the node is.
+/// The health of the node.
 #[utoipa::path(get, path = "/v1/health", responses((status = 200, body = json::Health)))]
 async fn health(State(web): State<Web>) -> ApiResult<json::Health> {
     let lines = web.node.ask(|shell| Ok(shell.health_lines())).await?;

@@ -42,7 +42,7 @@ const EVERY_S_MIN: u64 = 3_600;
 /// Most backups that are kept.
 const KEEP_MAX: usize = 1_000;
 
-/// Settings that name a place of this machine: a backup leaves them out.
+/// Settings that contain a path on this machine; a backup omits them.
 const PLACES: [&str; 1] = ["relay_store"];
 
 impl NodeShell {
@@ -145,7 +145,8 @@ impl NodeShell {
         let state = BackupState { auto: Some(auto), ..state.clone() };
         self.log_refusal(|shell| shell.set_backup_state(state));
     }
-    /// The refusal where there is no vault: there never was one, or it has moved away.
+    /// Returns the refusal of a command that needs a vault: the vault never existed, or has moved
+    /// to another device.
     pub(super) fn no_identity(&self) -> Refused {
         let is_moved = self.options.vault.join(MOVED).exists();
         if is_moved { Refused::moved() } else { Refused::empty() }

@@ -16,7 +16,8 @@ use mezza_host::store::witness::Witness;
 
 /// The key of the record with the last block for which note numbers began again.
 const KEY: &[u8] = b"restored";
-/// The key of the record that marks a budget without some charges.
+/// Key of the record that marks a privacy budget restored from a backup: charges after the backup
+/// are missing from it.
 const BUDGET_KEY: &[u8] = b"put back";
 const KIND: RecordKind = RecordKind::Setting;
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::node::{MeshNode, until};
+use super::node::{FirstClock, MeshNode, until};
 use super::soak::number;
 
 /// How long its controllers may take to start.
@@ -71,7 +71,7 @@ impl Controllers {
     /// A node on one of them, and on nothing else.
     fn node(&self, folder: &Path, at: usize) -> MeshNode {
         let hci = format!("tcp:127.0.0.1:{}", self.ports[at]);
-        let node = MeshNode::alone(folder, &format!("n{at}"), ("good", 0));
+        let node = MeshNode::alone(folder, &format!("n{at}"), FirstClock::GOOD);
         node.with(&["--no-cast", "--ble", &hci])
     }
 

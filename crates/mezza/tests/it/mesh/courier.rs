@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::net::Net;
-use super::node::{MeshNode, until};
+use super::node::{FirstClock, MeshNode, until};
 
 /// Milliseconds of half a day, the longest epoch.
 const HALF_DAY_MS: u64 = 43_200_000;
@@ -28,7 +28,7 @@ fn carry(name: &str, life: &str, minutes: u64) -> Option<bool> {
     let now = mezza::testing::clock::now().as_ms();
     let start_ms = (now.next_multiple_of(HALF_DAY_MS) + MINUTE_MS - now).cast_signed();
     let [mut sender, mut courier, mut receiver] = ["sender", "courier", "receiver"]
-        .map(|name| MeshNode::new(&mut net, folder.path(), name, ("good", start_ms)));
+        .map(|name| MeshNode::new(&mut net, folder.path(), name, FirstClock::good(start_ms)));
     net.cable(sender.space(), courier.space());
     net.cable(courier.space(), receiver.space());
     receiver.start();

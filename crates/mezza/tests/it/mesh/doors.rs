@@ -4,7 +4,7 @@ use std::fs;
 use std::process::{Command, Output};
 
 use super::net::{Net, ip};
-use super::node::{MeshNode, until};
+use super::node::{FirstClock, MeshNode, until};
 
 /// Opens a TCP connection from a namespace; it is given up after three seconds.
 fn dial(space: &str, host: &str, port: u16) -> Output {
@@ -30,7 +30,7 @@ fn address(space: &str, end: &str, address: &str) {
 fn mesh_75_streams_are_open_to_hosts_of_the_link_alone() {
     let Some(mut net) = Net::new("d") else { return };
     let folder = tempfile::tempdir().unwrap();
-    let node = MeshNode::new(&mut net, folder.path(), "n", ("good", 0));
+    let node = MeshNode::new(&mut net, folder.path(), "n", FirstClock::GOOD);
     let n = node.space().to_owned();
     let [router, far, side] = ["r", "f", "s"].map(|name| net.space(name).unwrap());
     let [chosen, near] = net.cable(&n, &router);

@@ -8,14 +8,14 @@ use data_encoding::BASE64;
 use mezza::testing::process::home::private;
 use serde_json::json;
 
-use super::node::MeshNode;
+use super::node::{FirstClock, MeshNode};
 
 /// Trials run in a process of their own, which says nothing back: after its one request it does not send a
 /// byte, whether a cell opens or not, so that nothing it learns can change a frame.
 #[test]
 fn mesh_33_a_listener_says_nothing_after_its_request() {
     let folder = tempfile::tempdir().unwrap();
-    let node = MeshNode::alone(folder.path(), "n", ("good", 0));
+    let node = MeshNode::alone(folder.path(), "n", FirstClock::GOOD);
     let (_, card) = node.keygen();
     let cur = mezza::testing::clock::now().as_ms() / 30_000;
     let envelope = folder.path().join("envelope");

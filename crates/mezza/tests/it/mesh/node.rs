@@ -15,6 +15,30 @@ use super::net::Net;
 /// How long anything may take: loaded machines are slow.
 const PATIENCE: Duration = Duration::from_secs(90);
 
+/// The clock of a node when it starts.
+#[derive(Clone, Copy)]
+pub struct FirstClock {
+    /// The grade in the words of the program.
+    pub grade: &'static str,
+    /// The error in ms.
+    pub off_ms: i64,
+}
+
+impl FirstClock {
+    /// A good clock without an error.
+    pub const GOOD: Self = Self::good(0);
+
+    /// A good clock that is off by so many ms.
+    pub const fn good(off_ms: i64) -> Self {
+        Self { grade: "good", off_ms }
+    }
+
+    /// A poor clock that is off by so many ms.
+    pub const fn poor(off_ms: i64) -> Self {
+        Self { grade: "poor", off_ms }
+    }
+}
+
 /// A node of the mesh: a home, a process, and the namespace that it runs in.
 pub struct MeshNode {
     pub space: Option<String>,
@@ -26,7 +50,7 @@ pub struct MeshNode {
 
 impl MeshNode {
     /// A node in a namespace of its own, with a grade and an error of its clock in ms.
-    pub fn new(net: &mut Net, folder: &Path, name: &str, clock: (&str, i64)) -> Self {
+    pub fn new(net: &mut Net, folder: &Path, name: &str, clock: FirstClock) -> Self {
         let mut node = Self::alone(folder, name, clock);
         node.space = net.space(name);
         assert!(node.space.is_some());
@@ -34,7 +58,8 @@ impl MeshNode {
     }
 
     /// A node that shares the network of the test.
-    pub fn alone(folder: &Path, name: &str, (grade, off_ms): (&str, i64)) -> Self {
+    pub fn alone(folder: &Path, name: &str, clock: FirstClock) -> Self {
+        let FirstClock { grade, off_ms } = clock;
         let env = vec![
             ("MEZZA_TEST_CLOCK_GRADE", grade.to_owned()),
             ("MEZZA_TEST_RTC_OFFSET_MS", off_ms.to_string()),

@@ -17,7 +17,7 @@ use mezza_mesh::{CellLife, MeshCell, MeshNetwork, bundle};
 use nix::sched::{CloneFlags, setns};
 
 use super::net::{Net, ip};
-use super::node::{MeshNode, until};
+use super::node::{FirstClock, MeshNode, until};
 
 const PORT: u16 = 7_106;
 const GROUP: Ipv4Addr = Ipv4Addr::new(239, 77, 90, 1);
@@ -182,7 +182,7 @@ fn mesh_40_slow_a_full_store_loses_the_cells_of_whoever_brings_most() {
     let Some(mut net) = Net::new("q") else { return };
     let folder = tempfile::tempdir().unwrap();
     let mut nodes =
-        ["n", "bridge"].map(|name| MeshNode::new(&mut net, folder.path(), name, ("good", 0)));
+        ["n", "bridge"].map(|name| MeshNode::new(&mut net, folder.path(), name, FirstClock::GOOD));
     let liar = net.space("liar").unwrap();
     net.cable(nodes[0].space(), nodes[1].space());
     let [end, far] = net.cable(nodes[0].space(), &liar);

@@ -13,7 +13,7 @@ use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
 use super::net::Net;
-use super::node::{Listener, MeshNode, until};
+use super::node::{FirstClock, Listener, MeshNode, until};
 
 /// Nodes: the first half hangs on one switch, the second half on another one.
 const NODES: usize = 8;
@@ -101,7 +101,7 @@ impl Field {
     /// Everybody is there and hears all others.
     fn lay(mut net: Net, folder: &Path) -> Self {
         let names: Vec<String> = (1..=NODES).map(|n| format!("n{n}")).collect();
-        let clock = ("good", 0);
+        let clock = FirstClock::GOOD;
         let mut nodes: Vec<MeshNode> =
             names.iter().map(|name| MeshNode::new(&mut net, folder, name, clock)).collect();
         for reader in READERS {

@@ -39,7 +39,8 @@ impl Town {
         let metrics = free_port();
         let config = network::read_config(&files.config_path()).unwrap();
         let entry = entry(&config.config().coordinator.address);
-        let start = |name: &&str| start(&files, folder, name, (&entry, metrics));
+        let listens = EntryPorts { address: &entry, metrics };
+        let start = |name: &&str| start(&files, folder, name, listens);
         let servers = SERVERS.iter().map(start).collect();
         Self { files, metrics, entry, servers }
     }
@@ -49,7 +50,8 @@ impl Town {
         let at = SERVERS.iter().position(|server| *server == name).unwrap();
         self.servers[at].stop(Signal::SIGKILL);
         let home = self.servers[at].home.clone();
-        self.servers[at] = start(&self.files, &home, name, (&self.entry, self.metrics));
+        let listens = EntryPorts { address: &self.entry, metrics: self.metrics };
+        self.servers[at] = start(&self.files, &home, name, listens);
         mezza::testing::clock::now().as_ms()
     }
 
@@ -82,9 +84,16 @@ impl Town {
     }
 }
 
+/// The address at which the entry server listens, and the port of its metrics (0: none).
+#[derive(Clone, Copy)]
+struct EntryPorts<'a> {
+    address: &'a str,
+    metrics: u16,
+}
+
 /// Starts a server and waits until it listens; the entry at its address and with its metrics.
-fn start(files: &DemoFiles, folder: &Path, name: &str, (entry, metrics): (&str, u16)) -> Program {
-    launch(files, name, (entry, metrics), |args, env| Program::start(folder, args, env))
+fn start(files: &DemoFiles, folder: &Path, name: &str, entry: EntryPorts<'_>) -> Program {
+    launch(files, name, entry, |args, env| Program::start(folder, args, env))
 }
 
 /// Starts one server of a network with so many file descriptors, where the config has it; its
@@ -98,7 +107,7 @@ pub fn start_with_files(
     let signed = network::read_config(&files.config_path()).unwrap();
     let config = signed.config();
     let entry = config.coordinator.address.clone();
-    let program = launch(files, name, (&entry, 0), |args, env| {
+    let program = launch(files, name, EntryPorts { address: &entry, metrics: 0 }, |args, env| {
         Program::with_files(folder, descriptors, args, env)
     });
     let address = match name {
@@ -112,13 +121,13 @@ pub fn start_with_files(
 fn launch(
     files: &DemoFiles,
     name: &str,
-    (entry, metrics): (&str, u16),
+    entry: EntryPorts<'_>,
     start: impl FnOnce(&[&str], &[(&str, &str)]) -> Program,
 ) -> Program {
     let signed = network::read_config(&files.config_path()).unwrap();
     let config = signed.config();
     let (role, address) = match name {
-        "entry" => ("entry", entry),
+        "entry" => ("entry", entry.address),
         "bucket" => ("bucket", config.bucket.address.as_str()),
         mix => ("mix", config.mixes[mix[3..].parse::<usize>().unwrap()].server.address.as_str()),
     };
@@ -130,7 +139,7 @@ fn launch(
     let key = text(&key);
     let buckets = text(&buckets);
     let mut args = vec!["mixnet", role, "--config", &cfg, "--key", &key, "--listen", address];
-    let metrics = if role == "entry" { metrics } else { 0 }.to_string();
+    let metrics = if role == "entry" { entry.metrics } else { 0 }.to_string();
     args.extend(["--metrics", &metrics]);
     match role {
         "mix" => args.extend(["--min-noise", "none"]),

@@ -36,7 +36,8 @@ fn crowded() -> Client {
 
 fn root(contact: PartnerId, round: u64) -> Input {
     let root = Secret::init_with(|s| s.fill(3));
-    Input::Add(NewRoot { contact, root, role: Role::Initiator, start: (round, 100), bucket: 1 })
+    let start = StartRounds { conversation: round, call: 100 };
+    Input::Add(NewRoot { contact, root, role: Role::Initiator, start, bucket: 1 })
 }
 
 fn pair() -> EphemeralKey {

@@ -12,7 +12,7 @@ pub enum RelayCommand {
         /// Where it lies
         #[command(flatten)]
         place: PlaceArgs,
-        /// How others reach it
+        /// Addresses at which others reach the relay
         #[command(flatten)]
         public: PublicArgs,
     },

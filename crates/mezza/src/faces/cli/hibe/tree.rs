@@ -123,7 +123,7 @@ pub(super) fn advance_tree(context: &CliContext, asked: &AdvanceArgs) -> Result<
     Ok(Exit::Done)
 }
 
-/// Where `advance` goes in one life.
+/// The effect of `advance` on one life: the new floor, and the number of epochs that are erased.
 struct FloorTarget {
     life: Life,
     current: Epoch,
@@ -131,7 +131,7 @@ struct FloorTarget {
     erased: u32,
 }
 
-/// Where each life goes at a tick, the shortest one first.
+/// Returns the effect of `advance` to a tick on each life, the shortest life first.
 fn target_floors(tree: &KeyTree, to: Tick) -> Result<Vec<FloorTarget>, Fault> {
     // A tick before the card begins is told of.
     current_epoch(tree, to)?;
@@ -239,7 +239,7 @@ fn status_of_lives(tree: &KeyTree, now: Tick) -> Value {
     lives.collect()
 }
 
-/// How long keys outlived their epoch.
+/// Describes the floor: its time, and how long keys outlived their epoch.
 fn floor_text(tree: &KeyTree, late: u32) -> String {
     if tree.is_over() {
         return "everything is erased; make a new card with `mezza hibe keygen`".into();

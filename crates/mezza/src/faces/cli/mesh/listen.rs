@@ -130,8 +130,9 @@ struct Listener {
     seen: BTreeSet<[u8; 16]>,
     /// The same in the order in which they came: what is forgotten first.
     seen_order: VecDeque<[u8; 16]>,
-    /// By boot time: when keys are erased next, and when the node spoke last.
+    /// Boot time at which keys are erased next, ms.
     erase_at_ms: u64,
+    /// Boot time of the last line of the node, ms.
     spoke_ms: u64,
     is_silent: bool,
 }

@@ -24,7 +24,7 @@ pub(super) struct Given {
     pub suite: SuiteId,
     /// One-time keys that a device hands in with each bundle.
     pub one_time: usize,
-    /// Where it draws from.
+    /// The random generator of the peer.
     pub chance: Chance,
     /// The clock.
     pub clock: Clock,

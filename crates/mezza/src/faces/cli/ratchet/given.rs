@@ -12,11 +12,11 @@ use mezza_host::process::rng::OsRng;
 /// Bytes of a block of [`Chance::Seeded`].
 const BLOCK_BYTES: usize = 64;
 
-/// Where a peer draws from.
+/// The random generator of a peer.
 pub(super) enum Chance {
     /// The operating system.
     System,
-    /// A seed and the number of the next block, for tests alone: who knows the seed knows every key.
+    /// A seed and the number of the next block, for tests only: the seed determines every key.
     Seeded(Secret<32>, u64),
 }
 
