@@ -1,4 +1,4 @@
-//! The project's own tool: `cargo xtask up | test | interop | mutants | tidy | prose | weigh`. It
+//! The project's own tool: `cargo xtask up | test | dist | interop | mutants | tidy | prose | weigh`. It
 //! has few and small dependencies: it compiles in seconds, and the first command runs little
 //! third-party code.
 //!
@@ -6,6 +6,7 @@
 //! |---|---|
 //! | [`up`] | `cargo xtask up`: checks the tools, builds the page and the program, starts the demo world |
 //! | [`mod@test`] | `cargo xtask test`: all checks, one line each |
+//! | [`dist`] | `cargo xtask dist`: the files of a release |
 //! | [`interop`] | `cargo xtask interop`: our ratchet against other implementations |
 //! | [`mutants`] | `cargo xtask mutants`: test if the tests detect small faults in the most
 //! important files |
@@ -14,6 +15,7 @@
 //! | [`weigh`] | `cargo xtask weigh`: the build cost of each dependency |
 #![allow(clippy::print_stdout, reason = "the terminal is this program's only output")]
 
+mod dist;
 mod interop;
 mod libtest;
 mod machine;
@@ -32,11 +34,14 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
-  up [--check] [--json] [--home DIR] [--port N] [--no-web]
+  up [--check] [--json] [--home DIR] [--listen ADDRESS:PORT] [--no-web]
                      build everything and start the demo world; needs cargo and a C compiler
   test [--no-install] [quick | STEP ...]
                      every check, or the quick ones before a commit; as root it installs what is
                      missing with apt unless told not to
+  dist [--binary FILE] [--out DIR] | --check FILE
+                     the Debian package, the image of the servers, bill of materials and checksums;
+                     or only a check of the package of this program, as the step `package` does
   interop [signal-v3|pqxdh] [--require] [--no-install] [--from DIR]
                      the ratchet against other implementations, fetched and run as programs
   mutants [ARGUMENT ...]
@@ -59,6 +64,7 @@ fn main() -> ExitCode {
     let outcome = match args.first().map(String::as_str) {
         Some("up") => up::start_demo(&root, rest),
         Some("test") => test::test_all(&root, rest),
+        Some("dist") => dist::make_dist(&root, rest),
         Some("interop") => interop::run_interop(&root, rest),
         Some("mutants") => mutants::run_mutants(&root, rest),
         Some("tidy") => tidy::run_tidy(&root),

@@ -30,7 +30,7 @@ pub struct Package {
     pub purpose: &'static str,
 }
 
-const PACKAGES: [Package; 8] = [
+const PACKAGES: [Package; 9] = [
     Package { name: "chromium", present: || find_chromium().is_some(), purpose: "browser test" },
     Package {
         name: "clang",
@@ -57,6 +57,11 @@ const PACKAGES: [Package; 8] = [
         name: "iputils-ping",
         present: || has_program("ping"),
         purpose: "the guide to links",
+    },
+    Package {
+        name: "systemd",
+        present: || has_program("systemd-analyze"),
+        purpose: "ratings of the units",
     },
     Package { name: "libfaketime", present: has_faketime, purpose: "a clock that jumps" },
 ];

@@ -3,6 +3,7 @@
 //! not named `slow_`.
 
 mod binaries;
+mod book;
 mod count;
 mod peers;
 mod schedule;

@@ -47,14 +47,15 @@ impl Wishes {
                 "--json" => wishes.json = true,
                 "--no-web" => wishes.no_web = true,
                 "--remove" => wishes.remove = true,
-                "--check" | "--home" | "--port" => {}
+                "--check" | "--home" | "--listen" | "--port" => {}
                 _ => {
-                    let known = "--check, --json, --home DIR, --port N, --no-web, --remove";
+                    let known =
+                        "--check, --json, --home DIR, --listen ADDRESS:PORT, --no-web, --remove";
                     return Err(format!("up knows no `{arg}`; there are {known}"));
                 }
             }
             let mut words = vec![arg.clone()];
-            if arg == "--home" || arg == "--port" {
+            if ["--home", "--listen", "--port"].contains(&arg.as_str()) {
                 words.push(rest.next().ok_or(format!("{arg} wants a value after it"))?.clone());
             }
             if arg.starts_with("--home") {
@@ -142,9 +143,11 @@ mod tests {
     fn the_command_line_is_passed_on() {
         let plain = wishes("").expect("nothing is fine");
         assert_eq!(plain.passed_on, ["--home", "./var"]);
-        let all = wishes("--check --json --port 7200 --home x --no-web").expect("all known");
+        let all =
+            wishes("--check --json --listen 127.0.0.1:7200 --home x --no-web").expect("all known");
         assert!(all.json && all.no_web);
-        let expected = ["--home", "x", "--check", "--json", "--port", "7200", "--no-web"];
+        let expected =
+            ["--home", "x", "--check", "--json", "--listen", "127.0.0.1:7200", "--no-web"];
         assert_eq!(all.passed_on, expected);
         let removal = wishes("--remove").expect("known");
         assert!(removal.remove);

@@ -29,7 +29,7 @@ use tokio::sync::watch;
 use crate::carriers::Dialer;
 use crate::faces::cli::args::UpArgs;
 use crate::faces::cli::relay::{relay_config, relay_fault};
-use crate::faces::cli::{CliContext, serve};
+use crate::faces::cli::{CliContext, paste, serve};
 use crate::faces::config::Settings;
 use crate::faces::ports;
 use crate::faces::served::{self, ServedNode};
@@ -71,6 +71,7 @@ pub(crate) fn run_up(context: &CliContext, args: &UpArgs) -> Result<Exit, Fault>
         let next = "leave `--passphrase-file` out, or make an identity with `mezza init` first";
         return Err(Fault::new(Exit::Usage, text, next));
     }
+    paste::remember_home(&context.home);
     let settings = serve::read_settings(context, &serve::setting_flags(&args.serve))?;
     serve::block_on(serve::two_threads(), run_world(context, args, &settings))
 }

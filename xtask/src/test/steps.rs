@@ -2,9 +2,9 @@
 
 use super::binaries::{self, TestBinary};
 use super::schedule::{Lane, Step};
-use super::{Context, Tier, Verdict, format_time, peers};
+use super::{Context, Tier, Verdict, book, format_time, peers};
 use crate::run::{Ended, find_program, run_logged, run_tests};
-use crate::{interop, machine, needs, page, tidy};
+use crate::{dist, interop, machine, needs, page, tidy};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -15,12 +15,13 @@ use std::time::{Duration, Instant};
 /// All steps. The page is built before the test programs, so that the program is compiled once and
 /// contains it. Of two steps that could start, the first one is chosen, so long ones precede short
 /// ones.
-pub const STEPS: [Step; 20] = [
+pub const STEPS: [Step; 21] = [
     Step { name: "tidy", needs: &[], lane: Lane::Light, work: run_tidy },
     Step { name: "fmt", needs: &[], lane: Lane::Light, work: fmt },
     Step { name: "web", needs: &[], lane: Lane::Light, work: build_web },
     Step { name: "build", needs: &["web"], lane: Lane::Cargo, work: build_tests },
     Step { name: "processes", needs: &["build"], lane: Lane::Processes, work: test_processes },
+    Step { name: "package", needs: &["build"], lane: Lane::Processes, work: check_package },
     Step { name: "browser", needs: &["build"], lane: Lane::Processes, work: test_browser },
     Step { name: "test", needs: &["build"], lane: Lane::Compute, work: test_others },
     Step { name: "clippy", needs: &["build"], lane: Lane::Cargo, work: run_clippy },
@@ -241,6 +242,15 @@ fn test_interop(context: &Context) -> Result<Verdict, String> {
     .map(to_verdict)
 }
 
+/// Builds the Debian package of the tested program twice, installs it, and runs what it installs.
+fn check_package(context: &Context) -> Result<Verdict, String> {
+    let binary = context.target.join("debug/mezza");
+    let mut log = context.logs.open("package")?;
+    dist::check_package(context.root, &binary, &context.target.join("package-check"), &mut log)
+        .map(Verdict::Passed)
+        .or_else(|text| Ok(Verdict::Failed(text.lines().map(str::to_owned).collect())))
+}
+
 /// Tests two real nodes with a real browser.
 fn test_browser(context: &Context) -> Result<Verdict, String> {
     if let Some(reason) = page::missing_requirement(context.root) {
@@ -280,10 +290,24 @@ fn smoke_fuzz(context: &Context) -> Result<Verdict, String> {
     run_quietly(context, "fuzz", &mut [targets])
 }
 
+/// Builds the documentation of the crates, and checks the book over `docs/`. The book itself is built where
+/// mdBook is installed.
 fn check_docs(context: &Context) -> Result<Verdict, String> {
+    let faults = book::find_faults(&context.root.join("docs"))?;
+    if !faults.is_empty() {
+        return Ok(Verdict::Failed(faults));
+    }
+    let mut commands = Vec::new();
+    if let Some(mdbook) = find_program(&["mdbook"]) {
+        let mut build = Command::new(mdbook);
+        build.arg("build").arg(context.root.join("docs"));
+        build.arg("--dest-dir").arg(context.target.join("book"));
+        commands.push(build);
+    }
     let mut command = cargo_command(context, &["doc", "--workspace", "--no-deps"]);
     command.env("RUSTDOCFLAGS", "-D warnings");
-    run_quietly(context, "doc", &mut [command])
+    commands.push(command);
+    run_quietly(context, "doc", &mut commands)
 }
 
 /// Checks that the crates for the registry can be packaged.

@@ -36,7 +36,7 @@ pub enum Exit {
 
 impl Exit {
     /// All exit codes.
-    const ALL: [Self; 11] = [
+    pub const ALL: [Self; 11] = [
         Self::Done,
         Self::No,
         Self::Usage,
@@ -53,6 +53,25 @@ impl Exit {
     /// Returns the number that the shell sees.
     pub const fn number(self) -> u8 {
         self as u8
+    }
+
+    /// Returns the meaning for manuals.
+    pub const fn meaning(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::No => {
+                "the answer is no: not delivered in time, a bad line of the check, numbers that differ"
+            }
+            Self::Usage => "the command line is wrong",
+            Self::Malformed => "input or a stored file is malformed",
+            Self::NotFound => "no such contact, vault or file",
+            Self::Unreachable => "node or relay cannot be reached",
+            Self::Bug => "a bug of this program",
+            Self::CannotWrite => "a file cannot be written",
+            Self::Busy => "try again later: in use by another process, or limited",
+            Self::Denied => "wrong passphrase, or wrong owner or mode of a file",
+            Self::Config => "a wrong setting or a wrong clock",
+        }
     }
 
     /// Returns the exit code of a number from a server, if known.

@@ -19,7 +19,7 @@ pub fn read_card(text: &str) -> Result<Card, Fault> {
     }
 }
 
-/// Decodes the address of a relay.
+/// Decodes the address of a relay. A card gives the relay that its owner uses.
 ///
 /// # Errors
 /// A typing error, or an address of something else.
@@ -28,9 +28,17 @@ pub fn relay_of(text: &str) -> Result<RelayEntry, Fault> {
         Uri::Relay { key, port, host } => {
             Ok(RelayEntry { key, address: MailboxAddress([0; 16]), port, host })
         }
-        Uri::Card(_) => Err(relay::is_card()),
+        // The newcomer then shares the relay of the contact who invited them.
+        Uri::Card(card) => {
+            card.relays().first().map(unassigned).ok_or_else(relay::no_relay_on_card)
+        }
         Uri::Block(_) => Err(is_block("the address of a relay")),
     }
+}
+
+/// Returns the relay of an entry, without the mailbox of its owner.
+fn unassigned(entry: &RelayEntry) -> RelayEntry {
+    RelayEntry { address: MailboxAddress([0; 16]), ..entry.clone() }
 }
 
 /// Decodes the address of a card block. Returns its bytes, which are not checked yet.
@@ -40,7 +48,12 @@ pub fn relay_of(text: &str) -> Result<RelayEntry, Fault> {
 pub fn read_block(text: &str) -> Result<Vec<u8>, Fault> {
     match uri::decode(text).map_err(|error| uri_fault(error, "card block"))? {
         Uri::Block(bytes) => Ok(bytes),
-        _ => Err(Fault::new(
+        Uri::Card(_) => Err(Fault::new(
+            Exit::Malformed,
+            "this is the card of a contact, not of the mesh",
+            "add it with `mezza add`; for the mesh ask for the card of their key tree",
+        )),
+        Uri::Relay { .. } => Err(Fault::new(
             Exit::Malformed,
             "this is no card block",
             "its owner shows it with `mezza hibe card DIR/card --qr`",
@@ -50,8 +63,8 @@ pub fn read_block(text: &str) -> Result<Vec<u8>, Fault> {
 
 /// Returns the fault for a card block in the place of `noun`.
 fn is_block(noun: &str) -> Fault {
-    let text = format!("this is a card block of `mezza hibe`, not {noun}");
-    Fault::new(Exit::Malformed, text, "seal for it with `mezza hibe seal --card`")
+    let text = format!("this is a card of the mesh, not {noun}");
+    Fault::new(Exit::Malformed, text, "write to its owner with `mezza mesh send --card FILE`")
 }
 
 /// Returns the fault for a malformed address of a card or relay (`noun`).

@@ -157,7 +157,7 @@ impl Home {
             return format!("mezza {words}");
         }
         let path = std::path::absolute(&self.0).unwrap_or_else(|_| self.0.clone());
-        format!("mezza --home {} {words}", as_word(&path))
+        format!("mezza --home {} {words}", quote_path(&path))
     }
 
     /// Returns the command that removes the demonstration of this home.
@@ -181,7 +181,7 @@ fn where_it_leads(path: PathBuf) -> PathBuf {
 }
 
 /// Quotes a path as one shell word.
-fn as_word(path: &Path) -> String {
+pub fn quote_path(path: &Path) -> String {
     let path = path.to_string_lossy();
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+".contains(c);
     if path.chars().all(is_plain) {

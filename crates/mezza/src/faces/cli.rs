@@ -5,15 +5,19 @@
 
 pub(crate) mod args;
 pub(crate) mod backup;
+mod changes;
 pub(crate) mod client;
 pub(crate) mod cpu;
 pub(crate) mod follow;
+pub(crate) mod help;
 pub(crate) mod hibe;
 pub(crate) mod lab;
 pub(crate) mod link;
+pub(crate) mod manual;
 pub(crate) mod mesh;
 pub(crate) mod mixnet;
 pub(crate) mod moving;
+pub(crate) mod paste;
 pub(crate) mod people;
 pub(crate) mod person;
 pub(crate) mod purge;
@@ -21,12 +25,13 @@ pub(crate) mod ratchet;
 pub(crate) mod relay;
 pub(crate) mod serve;
 pub(crate) mod show;
+pub(crate) mod status;
 pub(crate) mod talk;
 pub(crate) mod whom;
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser};
+use clap::{CommandFactory, FromArgMatches};
 
 use crate::faces::config::LoadedSettings;
 use args::{Cli, CliCommand};
@@ -43,7 +48,8 @@ pub(crate) type Demo = fn(&CliContext, &args::UpArgs) -> Result<Exit, Fault>;
 /// Runs the program.
 pub(crate) fn main(demo: Demo) -> ExitCode {
     memory::protect_memory();
-    let (done, json) = match Cli::try_parse() {
+    let parsed = help::grouped_command().try_get_matches();
+    let (done, json) = match parsed.and_then(|found| Cli::from_arg_matches(&found)) {
         Ok(cli) => {
             let json = cli.json;
             (run_command(cli, demo), json)
@@ -117,7 +123,9 @@ fn dispatch_command(cli: Cli, demo: Demo) -> Result<Exit, Fault> {
     // A closure, because some commands work without a home and must not need one.
     let context = || -> Result<CliContext, Fault> {
         let home_is_named = home.is_some();
-        Ok(CliContext { home: Home::find(home.as_deref())?, home_is_named, out })
+        let home = Home::find(home.as_deref())?;
+        paste::remember_home(&home);
+        Ok(CliContext { home, home_is_named, out })
     };
     let done = |()| Exit::Done;
     match command {
@@ -126,7 +134,10 @@ fn dispatch_command(cli: Cli, demo: Demo) -> Result<Exit, Fault> {
         // The options of the lab are its own, and stand after the word.
         CliCommand::Lab { .. } if json || home.is_some() => Err(lab::own_options()),
         CliCommand::Lab { words } => lab::exec_lab(&words),
-        CliCommand::Link { place, what } => link::run_link(out, &place, &what),
+        CliCommand::Link { place, what } => {
+            paste::remember_link(&place);
+            link::run_link(out, &place, &what)
+        }
         CliCommand::Openapi => {
             show::print_raw(crate::faces::web::describe_interface()?.trim_end());
             Ok(Exit::Done)
@@ -138,6 +149,7 @@ fn dispatch_command(cli: Cli, demo: Demo) -> Result<Exit, Fault> {
         CliCommand::Mesh { what } => mesh::run_mesh(&context()?, &what),
         CliCommand::Mixnet { what } => mixnet::run_mixnet(&context()?, &what),
         CliCommand::Ratchet { what } => ratchet::run_ratchet(&context()?, &what),
+        CliCommand::Status => Ok(status::show_status(&context()?)),
         CliCommand::Doctor => Ok(person::run_doctor(&context()?)),
         CliCommand::Cpu(asked) => Ok(cpu::show_cpu(&context()?, &asked)),
         CliCommand::Send(send) => talk::run_send(&context()?, &send),
@@ -173,9 +185,7 @@ fn print_completions(shell: clap_complete::Shell) -> Exit {
 }
 
 fn write_man_pages(dir: &std::path::Path, out: Out) -> Result<Exit, Fault> {
-    let written = std::fs::create_dir_all(dir)
-        .and_then(|()| clap_mangen::generate_to(Cli::command().disable_help_subcommand(true), dir));
-    written.map_err(|error| {
+    manual::write_pages(dir).map_err(|error| {
         let text = format!("the man pages cannot be written: {error}");
         Fault::new(Exit::CannotWrite, text, "choose another folder")
     })?;

@@ -72,8 +72,13 @@ fn ask_twice(
     mut typed: impl FnMut(&str) -> Result<Zeroizing<Vec<u8>>, Fault>,
 ) -> Result<Zeroizing<Vec<u8>>, Fault> {
     let offer = draw_offer(&mut OsRng);
-    let prompt = Zeroizing::new(format!("New passphrase, for example `{}`: ", offer.as_str()));
+    let prompt = Zeroizing::new(format!(
+        "New passphrase, which nobody can reset, for example `{}`: ",
+        offer.as_str()
+    ));
     let first = typed(&prompt)?;
+    // Refuse a short one before it is typed again.
+    check_new(&first)?;
     if *first == *typed("again: ")? {
         return Ok(first);
     }

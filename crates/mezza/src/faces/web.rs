@@ -154,7 +154,7 @@ impl Sockets {
             }
         }
         let text = format!("port {wish} and those after it are taken");
-        Err(Fault::new(Exit::Busy, text, "choose another with `--port N`"))
+        Err(Fault::new(Exit::Busy, text, "choose another with `--listen 127.0.0.1:PORT`"))
     }
 
     /// Serves until the program stops.

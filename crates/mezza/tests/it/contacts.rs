@@ -99,18 +99,18 @@ fn cli_10_the_next_step_names_whom_the_command_named() {
     let node = lonely(folder.path());
     let home = &node.home;
     let card = card_of("Bob the Builder");
-    assert!(ok(home, &["add", &card, "--as", "bob"]).contains("next: `mezza send bob \"hello\"`"));
-    assert!(ok(home, &["verify", "bob"]).contains("`mezza verify bob --matches`"));
-    assert!(ok(home, &["verify", "1"]).contains("`mezza verify 1 --matches`"));
-    assert!(ok(home, &["verify", "#1"]).contains("`mezza verify '#1' --matches`"));
+    assert!(ok(home, &["add", &card, "--as", "bob"]).contains(" send bob \"hello\"`"));
+    assert!(ok(home, &["verify", "bob"]).contains(" verify bob --matches`"));
+    assert!(ok(home, &["verify", "1"]).contains(" verify 1 --matches`"));
+    assert!(ok(home, &["verify", "#1"]).contains(" verify '#1' --matches`"));
     ok(home, &["set", "bob", "--block"]);
     let refused = stderr(home, &["send", "bob", "hello"], 1);
-    assert!(refused.contains("`mezza set bob --unblock`"), "{refused}");
+    assert!(refused.contains(" set bob --unblock`"), "{refused}");
     // A word that a shell would take apart is not shown to be pasted.
     let refused = stderr(home, &["set", "BOB", "--as", "Bob the Builder"], 0);
     assert!(refused.is_empty(), "{refused}");
     let refused = stderr(home, &["send", "Bob the Builder", "hello"], 1);
-    assert!(refused.contains("`mezza set NAME --unblock`"), "{refused}");
+    assert!(refused.contains(" set NAME --unblock`"), "{refused}");
 }
 
 #[test]

@@ -17,6 +17,7 @@ mod cpu;
 mod crowd;
 mod damaged;
 mod demonstration;
+mod doors;
 mod guide;
 mod hibe;
 mod home;

@@ -32,9 +32,7 @@ fn node_1_a_second_node_on_a_vault_exits_75() {
         let second = mezza(&home, &args);
         assert_eq!(second.status.code(), Some(75), "{args:?}");
         let text = String::from_utf8(second.stderr).unwrap();
-        // `up` may have another home than a command that names none, so that it names its own.
-        let home =
-            if args[0] == "up" { format!("--home {} ", home.display()) } else { String::new() };
+        let home = format!("--home {} ", home.display());
         let expected = format!(
             "mezza: vault is in use by process {}; stop it with `mezza {home}node stop`\n",
             first.id()

@@ -112,10 +112,10 @@ pub(in crate::api) fn no_card() -> Fault {
     Fault::new(Exit::Malformed, text, next)
 }
 
-/// Returns the fault for a card in the place of a relay's address.
-pub(in crate::api) fn is_card() -> Fault {
-    let text = "this is a card, not the address of a relay";
-    let next = "the operator of a relay gets its address with `mezza relay uri`";
+/// Returns the fault for a card without a relay in the place of a relay's address.
+pub(in crate::api) fn no_relay_on_card() -> Fault {
+    let text = "this card names no relay that you could share";
+    let next = "ask its owner for the address of a relay, or run one: `mezza relay init`";
     Fault::new(Exit::Malformed, text, next)
 }
 

@@ -5,6 +5,7 @@ mod card;
 mod cpu;
 mod hibe;
 mod link;
+mod listen;
 mod mesh;
 mod mixnet;
 mod moving;
@@ -174,6 +175,8 @@ pub enum CliCommand {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "WORD")]
         words: Vec<OsString>,
     },
+    /// Show on one screen whether node, carriers, mesh and links work, and what waits
+    Status,
     /// Look for what is wrong
     Doctor,
     /// Show which kernel computes for many at once on this CPU, and whether it computes right
@@ -209,7 +212,7 @@ pub struct UpArgs {
     #[arg(long)]
     pub check: bool,
     /// Remove the demonstration, with all that is in it
-    #[arg(long, conflicts_with_all = ["demo", "check", "port", "no_web", "passphrase_file"])]
+    #[arg(long, conflicts_with_all = ["demo", "check", "page_listen", "page_port", "no_web", "passphrase_file"])]
     pub remove: bool,
     /// How it is served
     #[command(flatten)]
@@ -219,9 +222,9 @@ pub struct UpArgs {
 /// How a node is served.
 #[derive(Args)]
 pub struct ServeArgs {
-    /// Port of the page and the interface; a taken one gives the next free one
-    #[arg(long, value_name = "N")]
-    pub port: Option<u16>,
+    /// Where it listens
+    #[command(flatten)]
+    pub listen: listen::PageListen,
     /// Do not print an address for a browser
     #[arg(long)]
     pub no_web: bool,
@@ -247,8 +250,9 @@ pub struct InitArgs {
     /// The name that others read on your card, at most 24 bytes
     #[arg(long)]
     pub name: Option<String>,
-    /// Your relay, as `mezzavoce:r1/..`; its operator gets it from `mezza relay uri`
-    #[arg(long, value_name = "URI")]
+    /// Your relay: its address `mezzavoce:r1/..`, which its operator gets from `mezza relay uri`; or the card
+    /// of whoever invites you, whose relay you then share
+    #[arg(long, value_name = "URI|CARD")]
     pub relay: Option<String>,
     /// Where the passphrase comes from
     #[command(flatten)]
@@ -289,18 +293,27 @@ pub enum RequestsCommand {
     /// Ask somebody who invites over the mixnet who they are
     See {
         /// The number in the list
+        #[arg(value_parser = parse_number)]
         n: u32,
     },
     /// Let a stranger in
     Accept {
         /// The number in the list
+        #[arg(value_parser = parse_number)]
         n: u32,
     },
     /// Turn a stranger away
     Refuse {
         /// The number in the list
+        #[arg(value_parser = parse_number)]
         n: u32,
     },
+}
+
+/// Parses a number of a list: `1` or `#1`.
+fn parse_number(text: &str) -> Result<u32, String> {
+    let number = text.strip_prefix('#').unwrap_or(text).parse();
+    number.map_err(|_| "write the number that `mezza requests` shows".into())
 }
 
 /// `mezza set`.

@@ -133,12 +133,12 @@ pub(super) fn open_tree(
 /// Formats a tick for the user: `2026-11-25 10:41Z`, with its second half marked.
 fn format_minute(tick: Tick) -> String {
     let half = if tick.0.is_multiple_of(2) { "" } else { "+30s" };
-    format!("{}{half}", show::format_time(tick.start_time().as_ms()))
+    format!("{}{half}", show::format_utc(tick.start_time().as_ms()))
 }
 
 /// Formats the day of a tick.
 fn format_day(tick: Tick) -> String {
-    let mut text = show::format_time(tick.start_time().as_ms());
+    let mut text = show::format_utc(tick.start_time().as_ms());
     text.truncate(10);
     text
 }

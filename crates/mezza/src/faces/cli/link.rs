@@ -8,6 +8,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use caps::Capability;
+use nix::unistd::geteuid;
 use serde_json::json;
 use tokio::sync::watch;
 
@@ -27,7 +28,7 @@ use mezza_servers::tunnel::daemon::{FrameThreads, Started, TunnelOptions};
 use mezza_servers::tunnel::metrics;
 use mezza_servers::tunnel::store::StateFolder;
 
-pub(crate) use show::STATES;
+pub(crate) use show::{STATES, list_links};
 
 /// The usual settings file.
 const SETTINGS: &str = "/etc/mezza/link.toml";
@@ -47,7 +48,7 @@ const START: &str = "start it with `mezza link up` or `systemctl start mezza-lin
 /// # Errors
 /// The fault of the command; see each of them.
 pub(crate) fn run_link(out: Out, place: &LinkPlace, what: &LinkCommand) -> Result<Exit, Fault> {
-    match what {
+    let done = match what {
         LinkCommand::Pair(asked) => pair::run_pairing(out, place, asked),
         LinkCommand::Up(asked) => bring_up(out, place, asked),
         LinkCommand::Show { name, follow } => {
@@ -55,7 +56,19 @@ pub(crate) fn run_link(out: Out, place: &LinkPlace, what: &LinkCommand) -> Resul
         }
         LinkCommand::Rekey { name } => rekey_link(out, place, name),
         LinkCommand::Forget { name, yes } => forget_link(out, place, name, *yes),
-    }
+    };
+    done.map_err(|fault| name_way(fault, place))
+}
+
+/// Replaces the next step of a refused folder: links have no `--home`, and their usual folder is root's.
+fn name_way(fault: Fault, place: &LinkPlace) -> Fault {
+    let is_refused = matches!(fault.code, Exit::Denied | Exit::CannotWrite);
+    let next = if is_refused && place.state.is_none() && !geteuid().is_root() {
+        "run it as root, or start the unit: `systemctl start mezza-link`".to_owned()
+    } else {
+        fault.next.replace("--home DIR", "--state DIR")
+    };
+    Fault { next, ..fault }
 }
 
 /// The settings, and where state and socket are.

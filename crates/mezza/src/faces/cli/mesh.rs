@@ -59,7 +59,7 @@ fn run_node(context: &CliContext, asked: &MeshRunArgs) -> Result<Exit, Fault> {
         network: network.into_network(),
         links: LinkChoice {
             interfaces: asked.interfaces.clone(),
-            port: asked.port.unwrap_or(PORT),
+            port: asked.listen.port().unwrap_or(PORT),
             casts: !asked.no_cast,
         },
         ble: asked.ble.clone(),
@@ -89,6 +89,14 @@ fn run_node(context: &CliContext, asked: &MeshRunArgs) -> Result<Exit, Fault> {
 fn ask_node(context: &CliContext, asked: &MeshAsk) -> Result<Value, Fault> {
     let mut lines = ask_lines(context, asked)?;
     lines.next().unwrap_or_else(|| Err(gone_fault()))
+}
+
+/// Returns the status of this home's node.
+///
+/// # Errors
+/// 69 if none runs.
+pub(super) fn node_status(context: &CliContext) -> Result<Value, Fault> {
+    ask_node(context, &MeshAsk::Status)
 }
 
 /// Returns the tick of the network, if a node of this home runs.

@@ -47,14 +47,14 @@ fn move_in(context: &CliContext, asked: &MoveInArgs) -> Result<(), Fault> {
             QrImage::draw(&recipient.to_ascii_uppercase(), Medium::Screen)?.to_terminal(),
         );
         context.out.print_line(&recipient);
-        context.out.print_line("next, on the old device: `mezza move out RECIPIENT FILE`");
+        context.out.print_foreign("next, on the old device: `mezza move out RECIPIENT FILE`");
         context.out.print_line("then here: `mezza move in FILE`");
         return Ok(());
     };
     let Some(key) = &asked.key else {
         let digits = move_digits(file)?;
         context.out.print_either(&json!({ "digits": digits }), format!("digits   {digits}"));
-        context.out.print_line("next, on the old device: `mezza move out --digits DIGITS`");
+        context.out.print_foreign("next, on the old device: `mezza move out --digits DIGITS`");
         context.out.print_line("then here: `mezza move in FILE --key KEY`");
         return Ok(());
     };
@@ -66,9 +66,8 @@ fn move_in(context: &CliContext, asked: &MoveInArgs) -> Result<(), Fault> {
     let value = json!({ "home": show::format_path(context.home.root()) });
     let home = context.home.root().display();
     context.out.print_either(&value, format!("the identity lives in {home} now"));
-    context.out.print_line(
-        "next: `mezza node run`; delete the file, and run `mezza purge` on the old device",
-    );
+    context.out.print_line("next: `mezza node run`, and delete the file");
+    context.out.print_foreign("then, on the old device: `mezza purge`");
     Ok(())
 }
 
@@ -87,7 +86,7 @@ fn move_out(context: &CliContext, asked: &MoveOutArgs) -> Result<(), Fault> {
         return Err(Fault::new(
             Exit::Usage,
             "a recipient and a file are needed",
-            "get the recipient from `mezza move in`",
+            "get the recipient from the new device: `move in` shows it there",
         ));
     };
     let recipient = read_recipient(recipient).ok_or_else(|| {
@@ -104,7 +103,7 @@ fn move_out(context: &CliContext, asked: &MoveOutArgs) -> Result<(), Fault> {
         .print_line("this device does not run any more until you finish, or `mezza move cancel`");
     context
         .out
-        .print_line("next, on the new device: `mezza move in FILE`, which shows eight digits");
+        .print_foreign("next, on the new device: `mezza move in FILE`, which shows eight digits");
     context.out.print_line(
         "then here: `mezza move out --digits DIGITS`; that destroys this identity here",
     );
@@ -123,7 +122,7 @@ fn destroy(
     context.out.print_value(&json!({ "key": key }));
     context.out.print_line("this device is empty now; the key for the new device:");
     context.out.print_line(&key);
-    context.out.print_line("next, on the new device: `mezza move in FILE --key KEY`");
+    context.out.print_foreign("next, on the new device: `mezza move in FILE --key KEY`");
     context.out.print_line("`mezza move out` shows the key again; `mezza purge` removes it");
     Ok(())
 }

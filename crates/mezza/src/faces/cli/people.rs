@@ -121,10 +121,7 @@ fn print_contact(context: &CliContext, contact: &json::ContactJson) {
     };
     let carriers = policy.carriers.join(",");
     out.print_line(format!("carriers      {carriers}{fallback}, level at least {}", policy.pin));
-    let timer = match policy.timer_s {
-        0 => "none".into(),
-        s => format!("{s} s"),
-    };
+    let timer = show::format_duration(policy.timer_s);
     let receipts = if policy.delivered { "on" } else { "off" };
     out.print_line(format!("timer         {timer}; receipts {receipts}"));
     if let Some(relay) = &contact.relay {
@@ -148,6 +145,7 @@ pub(crate) fn run_requests(
     match what {
         None => list_requests(context, &client),
         Some(RequestsCommand::See { n }) => {
+            check_request(&client, *n, Wish::See)?;
             client.act("POST", &format!("/v1/requests/{n}/see"))?;
             let text = "asked; who it is comes with the next rounds of the mixnet: \
                         `mezza requests` shows it";
@@ -155,6 +153,7 @@ pub(crate) fn run_requests(
             Ok(())
         }
         Some(RequestsCommand::Accept { n }) => {
+            check_request(&client, *n, Wish::Decide)?;
             let contact: json::ContactJson =
                 client.post(&format!("/v1/requests/{n}/accept"), &())?;
             let name = show::clean_text(&contact.name);
@@ -163,11 +162,51 @@ pub(crate) fn run_requests(
             Ok(())
         }
         Some(RequestsCommand::Refuse { n }) => {
+            check_request(&client, *n, Wish::Decide)?;
             client.act("POST", &format!("/v1/requests/{n}/refuse"))?;
             context.out.print_either(&json!({ "refused": n }), "refused; they are not told");
             Ok(())
         }
     }
+}
+
+/// The intention of a command on a request.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Wish {
+    /// Ask who invites.
+    See,
+    /// Accept or refuse.
+    Decide,
+}
+
+/// Refuses a number that is no request, or a question to somebody whose card is here.
+fn check_request(client: &ApiClient, n: u32, wish: Wish) -> Result<(), Fault> {
+    let id = n.to_string();
+    let all: json::RequestsJson = client.get("/v1/requests")?;
+    if all.guests.iter().any(|guest| guest.id == id) {
+        return Ok(());
+    }
+    let has_written = all.requests.iter().any(|request| request.contact.id == id);
+    match (has_written, wish) {
+        (true, Wish::Decide) => return Ok(()),
+        (true, Wish::See) => {
+            let text = "this request came with a card, so there is nobody to ask";
+            let next = format!("read it with `mezza requests`, then `mezza requests accept {n}`");
+            return Err(Fault::new(Exit::No, text, next));
+        }
+        (false, _) => {}
+    }
+    let contacts = client.get::<json::Contacts>("/v1/contacts")?.contacts;
+    if let Some(contact) = contacts.iter().find(|contact| contact.id == id) {
+        let text = format!("{} is a contact already", show::clean_text(&contact.name));
+        return Err(Fault::new(
+            Exit::No,
+            text,
+            format!("read the thread with `mezza log '#{id}'`"),
+        ));
+    }
+    let text = format!("there is no request {n}");
+    Err(Fault::new(Exit::NotFound, text, "`mezza requests` lists them"))
 }
 
 fn list_requests(context: &CliContext, client: &ApiClient) -> Result<(), Fault> {
@@ -177,7 +216,7 @@ fn list_requests(context: &CliContext, client: &ApiClient) -> Result<(), Fault> 
         let name = show::clean_text(&request.contact.claimed_name);
         context.out.print_line(format!("{:<4} {name} (its own claim)", request.contact.id));
         for note in &request.notes {
-            context.out.print_line(format!(
+            context.out.print_foreign(format!(
                 "     {}",
                 show::format_note(note, &request.contact.claimed_name)
             ));

@@ -11,7 +11,7 @@ use serde_json::json;
 use zeroize::Zeroizing;
 
 use super::args::{CardArgs, CardCommand, ConfigCommand, InitArgs, PassphraseArgs};
-use super::{CliContext, show};
+use super::{CliContext, show, status};
 use crate::faces::passphrase;
 use crate::faces::qr::{self, Medium, QrImage};
 use crate::node::shell;
@@ -24,6 +24,15 @@ use mezza_host::process::home::private;
 use mezza_host::process::slots::Overwriting;
 use mezza_host::store;
 
+/// The first bytes of the binary cards of the mesh. No text and no picture begins so.
+pub(crate) const BLOCK_FIRST_BYTES: [u8; 2] = [0x11, 0x12];
+/// The ways to a relay, for a card that names none.
+const WITHOUT_RELAY: [&str; 4] = [
+    "this card names no relay, so no note can reach you; choose one while the node runs:",
+    "  the relay of a contact who invites you: `mezza card renew --relay CARD`",
+    "  one that an operator offers: `mezza card renew --relay URI`",
+    "  your own, on a machine that others reach: `mezza relay init --listen 0.0.0.0:7101 --public HOST:7101`",
+];
 /// Maximum size of a file with a card or its picture, in bytes.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
@@ -33,7 +42,7 @@ pub(crate) fn init_identity(context: &CliContext, init: &InitArgs) -> Result<(),
     if store::Vault::exists(&context.home.vault()) {
         return Err(Refused::exists().into());
     }
-    let relay = init.relay.as_deref().map(relay_of).transpose()?;
+    let relay = init.relay.as_deref().map(|source| relay_of(&read_source(source)?)).transpose()?;
     let name = init.name.clone().map_or_else(ask_name, Ok)?;
     let file = init.key.passphrase_file.as_deref();
     context.home.make_folders()?;
@@ -48,10 +57,9 @@ pub(crate) fn init_identity(context: &CliContext, init: &InitArgs) -> Result<(),
     let value = json!({ "name": name, "home": show::format_path(context.home.root()) });
     context.out.print_either(&value, format!("{name} lives in {}", context.home.root().display()));
     if no_relay {
-        context.out.print_line(
-            "this card names no relay, so no note can reach you; `mezza card renew --relay URI` \
-             changes that while the node runs",
-        );
+        for line in WITHOUT_RELAY {
+            context.out.print_line(line);
+        }
     }
     context.out.print_line("next: `mezza node run`, then `mezza card --qr`");
     Ok(())
@@ -135,7 +143,13 @@ pub(crate) fn run_card(context: &CliContext, card: &CardArgs) -> Result<(), Faul
 }
 
 fn card_renew(context: &CliContext, name: Option<&str>, relays: &[String]) -> Result<(), Fault> {
-    let relays = (!relays.is_empty()).then(|| relays.to_vec());
+    let read = |source: &String| {
+        let relay = relay_of(&read_source(source)?)?;
+        mezza_messenger::uri::encode_relay(&relay.key, relay.port, &relay.host, false)
+            .map_err(|_| Fault::bug("the relay of a card has no address"))
+    };
+    let relays = relays.iter().map(read).collect::<Result<Vec<_>, _>>()?;
+    let relays = (!relays.is_empty()).then_some(relays);
     let request = RenewRequest { name: name.map(ToOwned::to_owned), relays };
     let me: MeJson = context.client()?.patch("/v1/me", &request)?;
     let text = format!("{} has a new card, serial {}", show::clean_text(&me.name), me.card_serial);
@@ -176,7 +190,7 @@ fn card_show(context: &CliContext, source: &str) -> Result<(), Fault> {
         "absent_parts": card.absent_parts(), "bytes": card.encode().len(),
     });
     context.out.print_value(&value);
-    let issued = show::format_time(u64::from(card.issued_days()) * 86_400_000);
+    let issued = show::format_utc(u64::from(card.issued_days()) * 86_400_000);
     context.out.print_line(format!("name     {} (its own claim)", show::clean_text(card.name())));
     context.out.print_line(format!("key      {}", id_of(&card)));
     context.out.print_line(format!("issued   {}, serial {}", &issued[..10], card.serial()));
@@ -199,6 +213,10 @@ fn id_of(card: &CheckedCard) -> String {
 /// # Errors
 /// A file that is missing, or without an address.
 pub(crate) fn read_source(source: &str) -> Result<String, Fault> {
+    if source.trim().is_empty() {
+        let next = "give an address (`mezzavoce:c1/..`), a text file or a picture";
+        return Err(Fault::new(Exit::Usage, "the address is empty", next));
+    }
     if source.trim_start().get(..10).is_some_and(|head| head.eq_ignore_ascii_case("mezzavoce:")) {
         return Ok(source.into());
     }
@@ -220,6 +238,11 @@ pub(crate) fn read_source(source: &str) -> Result<String, Fault> {
     let bytes = fs::read(path).map_err(missing)?;
     if qr::is_picture(&bytes) {
         return qr::read_picture(&bytes);
+    }
+    if bytes.first().is_some_and(|first| BLOCK_FIRST_BYTES.contains(first)) {
+        let text = format!("{source} is a card of the mesh, not of a contact");
+        let next = "write to its owner with `mezza mesh send --card FILE`";
+        return Err(Fault::new(Exit::Malformed, text, next));
     }
     text_of(bytes).ok_or_else(|| {
         let text = format!("{source} is neither text nor a picture");
@@ -248,11 +271,16 @@ pub(crate) fn run_doctor(context: &CliContext) -> Exit {
     let mut health =
         Health { lines: vec![home_line(context), state_line(context), erasure_line(context)] };
     health.lines.push(settings_line(context));
+    let server = status::describe_server(context);
+    // A home that holds a relay and no identity needs no node.
+    let serves_only = server.is_some() && !store::Vault::exists(&context.home.vault());
+    health.lines.extend(server);
     match context.client().and_then(|client| client.as_watcher().get::<Health>("/v1/health")) {
         Ok(more) => {
             health.lines.push(health_line("node", Ok("running".into())));
             health.lines.extend(more.lines);
         }
+        Err(fault) if serves_only && fault.code == Exit::Unreachable => {}
         Err(fault) => health.lines.push(health_line("node", Err(fault))),
     }
     context.out.print_value(&health);

@@ -218,10 +218,9 @@ async fn show_status(context: &CliContext, settings: &Settings) -> Result<Exit, 
 /// Stores the operator's confirmation of the clock.
 fn trust_clock(context: &CliContext) -> Result<Exit, Fault> {
     relay::trust_clock(&context.home.relay()).map_err(|error| relay_fault(&error))?;
-    let now = show::format_time(mezza_host::clock::now().as_ms());
-    context
-        .out
-        .print_either(&json!({ "now": now }), format!("the relay goes by {now} within a minute"));
+    let now_ms = mezza_host::clock::now().as_ms();
+    let text = format!("the relay uses {} within a minute", show::format_time(now_ms));
+    context.out.print_either(&json!({ "now": show::format_utc(now_ms) }), text);
     Ok(Exit::Done)
 }
 

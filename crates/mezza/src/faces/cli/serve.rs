@@ -47,14 +47,14 @@ pub(crate) fn run_node(context: &CliContext, what: &NodeCommand) -> Result<Exit,
 /// `mezza node trust-clock`
 fn trust_clock(context: &CliContext) -> Result<Exit, Fault> {
     let status: StatusJson = context.client()?.post("/v1/clock", &())?;
-    let now = show::format_time(status.now_ms);
-    context.out.print_either(&json!({ "now": now }), format!("the node goes by {now}"));
+    let text = format!("the node uses {}", show::format_time(status.now_ms));
+    context.out.print_either(&json!({ "now": show::format_utc(status.now_ms) }), text);
     Ok(Exit::Done)
 }
 
 /// Returns the flags that are settings.
 pub(crate) fn setting_flags(serve: &ServeArgs) -> Vec<(&'static str, String)> {
-    serve.port.map(|port| ("web_port", port.to_string())).into_iter().collect()
+    serve.listen.port().map(|port| ("web_port", port.to_string())).into_iter().collect()
 }
 
 /// Reads the settings and starts the log.
@@ -172,7 +172,7 @@ async fn announce_node(
     Ok(())
 }
 
-fn state_line(status: &StatusJson) -> String {
+pub(crate) fn state_line(status: &StatusJson) -> String {
     match status.state {
         NodeStateJson::Empty => "running, no identity yet: make one on the page".into(),
         NodeStateJson::Locked => "running, locked: `mezza unlock`, or on the page".into(),

@@ -4,10 +4,12 @@ use std::io::{self, BufRead as _, ErrorKind, IsTerminal as _, Write};
 use std::path::Path;
 use std::sync::OnceLock;
 
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
 use mezza_messenger::policy::TIMERS_S;
 use serde::Serialize;
 
-use super::client;
+use super::{client, paste};
 use mezza_host::api::json::{ContactJson, NoteJson, StandingJson, VerifiedHow};
 use mezza_host::api::{Exit, Fault, words};
 
@@ -25,8 +27,13 @@ pub(crate) struct Out {
 }
 
 impl Out {
-    /// Prints one line for the user.
+    /// Prints one line for the user. Its commands name the home (CLI-14).
     pub(crate) fn print_line(self, text: impl AsRef<str>) {
+        self.print_foreign(paste::complete_commands(text.as_ref()));
+    }
+
+    /// Prints one line with text of others, or with commands for another machine, as it is.
+    pub(crate) fn print_foreign(self, text: impl AsRef<str>) {
         if !self.json {
             print_raw(text.as_ref());
         }
@@ -43,6 +50,7 @@ impl Out {
     /// result.
     pub(crate) fn print_aside(self, text: &str) {
         if !self.json {
+            let text = paste::complete_commands(text);
             let _ = writeln!(std::io::stderr().lock(), "mezza: {text}");
         }
     }
@@ -114,6 +122,11 @@ pub(crate) fn format_path(path: &Path) -> String {
 
 /// Prints a fault; it ends with the next step (CLI-2).
 pub(crate) fn print_fault(fault: &Fault, json: bool) {
+    let fault = &Fault {
+        text: paste::complete_commands(&fault.text),
+        next: paste::complete_commands(&fault.next),
+        ..fault.clone()
+    };
     let text = if json {
         client::json_line(&serde_json::json!({
             "error": fault.text, "next": fault.next, "exit": fault.code.number(),
@@ -196,7 +209,7 @@ pub(crate) fn format_contact(contact: &ContactJson) -> String {
     let standing = match contact.standing {
         StandingJson::Held => "nothing sent yet",
         StandingJson::Asked => "waiting for an answer",
-        StandingJson::Open => "open",
+        StandingJson::Open => "in conversation",
         StandingJson::Request => "wants to write to you",
         StandingJson::Blocked => "blocked",
     };
@@ -217,8 +230,36 @@ pub(crate) fn format_contact(contact: &ContactJson) -> String {
     )
 }
 
-/// Formats milliseconds since 1970 as `2026-11-21 13:05` UTC.
+/// Formats a duration of a timer: `30 s`, `5 min`, `8 h`, `7 d`; `none` for 0.
+pub(crate) fn format_duration(seconds: u32) -> String {
+    match seconds {
+        0 => "none".into(),
+        s if s % 86_400 == 0 => format!("{} d", s / 86_400),
+        s if s % 3_600 == 0 => format!("{} h", s / 3_600),
+        s if s % 60 == 0 => format!("{} min", s / 60),
+        s => format!("{s} s"),
+    }
+}
+
+/// Formats milliseconds since 1970 in the time zone of this machine: `2026-11-21 14:05 CET`. A
+/// machine in UTC has `2026-11-21 13:05Z`.
 pub(crate) fn format_time(ms: u64) -> String {
+    format_time_in(ms, &TimeZone::system())
+}
+
+fn format_time_in(ms: u64, zone: &TimeZone) -> String {
+    let time = i64::try_from(ms).ok().and_then(|ms| Timestamp::from_millisecond(ms).ok());
+    let Some(time) = time.map(|time| time.to_zoned_datetime(zone.clone())) else {
+        return format_utc(ms);
+    };
+    if time.offset().is_zero() {
+        return format_utc(ms);
+    }
+    time.strftime("%Y-%m-%d %H:%M %Z").to_string()
+}
+
+/// Formats milliseconds since 1970 as `2026-11-21 13:05Z`, for times of protocols.
+pub(crate) fn format_utc(ms: u64) -> String {
     let minutes = ms / 60_000 % 1_440;
     format!("{} {:02}:{:02}Z", format_day(ms / 86_400_000), minutes / 60, minutes % 60)
 }
@@ -280,7 +321,25 @@ mod tests {
         for (days, civil) in cases {
             assert_eq!(split_date(days), civil);
         }
-        assert_eq!(format_time(1_795_266_300_000), "2026-11-21 13:05Z");
+        assert_eq!(format_utc(1_795_266_300_000), "2026-11-21 13:05Z");
+    }
+
+    #[test]
+    fn times_are_those_of_the_zone() {
+        let format =
+            |zone: &str| format_time_in(1_795_266_300_000, &TimeZone::posix(zone).unwrap());
+        assert_eq!(format("UTC0"), "2026-11-21 13:05Z");
+        assert_eq!(format("CET-1CEST,M3.5.0,M10.5.0/3"), "2026-11-21 14:05 CET");
+        assert_eq!(format("<+0530>-5:30"), "2026-11-21 18:35 +0530");
+        // A time that no calendar has is shown all the same.
+        assert!(format_time_in(u64::MAX, &TimeZone::UTC).ends_with('Z'));
+    }
+
+    #[test]
+    fn durations_have_their_largest_whole_unit() {
+        let shown = TIMERS_S.map(format_duration);
+        assert_eq!(shown, ["30 s", "5 min", "1 h", "8 h", "1 d", "7 d", "28 d"]);
+        assert_eq!(format_duration(0), "none");
     }
 
     #[test]
@@ -309,7 +368,7 @@ mod tests {
 
     #[test]
     fn msg_86_a_note_is_one_entry_of_a_log_whatever_it_says() {
-        let own = "2026-11-21 13:05Z  ";
+        let own = format_time(1_795_266_300_000) + "  ";
         assert_eq!(format_note(&note_of("hi", true), HOSTILE), format!("{own}{SHOWN}: hi"));
         let text = SHOWN.replacen("\u{fffd}2026", "\n    2026", 1);
         assert_eq!(format_note(&note_of(HOSTILE, true), "Eve"), format!("{own}Eve: {text}"));
@@ -329,7 +388,10 @@ mod tests {
                         "delivered": true, "read": false },
         }))
         .unwrap();
-        assert_eq!(super::format_contact(&contact), format!("#7   {SHOWN}  (open, not verified)"));
+        assert_eq!(
+            super::format_contact(&contact),
+            format!("#7   {SHOWN}  (in conversation, not verified)")
+        );
         assert_eq!(handle(&contact), "'#7'");
     }
 

@@ -8,6 +8,7 @@ use rand_core::Rng as _;
 use serde_json::json;
 
 use super::args::{LogArgs, OutboxCommand, SendArgs, WaitName};
+use super::changes::Changes;
 use super::client::ApiClient;
 use super::follow::Follower;
 use super::people::find_contact;
@@ -41,6 +42,13 @@ pub(crate) fn run_send(context: &CliContext, send: &SendArgs) -> Result<Exit, Fa
         check_carrier(&client, &contact, &send.name, carrier, &text)?;
     }
     let follower = send.wait.map(|_| Follower::open_on(&client)).transpose()?;
+    let is_new = matches!(contact.standing, json::StandingJson::Held | json::StandingJson::Asked);
+    if is_new && matches!(send.wait, Some(WaitName::Delivered)) {
+        context.out.print_aside(&format!(
+            "{} has not accepted your request yet: they do so on their page, or by `requests accept`",
+            show::clean_text(&contact.name)
+        ));
+    }
     let mut client_id = [0; 16];
     OsRng.fill_bytes(&mut client_id);
     let body = json::SendRequest { text, client_id: data_encoding::HEXLOWER.encode(&client_id) };
@@ -175,8 +183,20 @@ pub(crate) fn show_log(context: &CliContext, log: &LogArgs) -> Result<(), Fault>
     let before = log.before.map_or(String::new(), |id| format!("&before={id}"));
     let path = format!("/v1/contacts/{}/notes?limit={}{before}", contact.id, log.n);
     let notes: json::Notes = client.get(&path)?;
+    let changes: json::ChangesJson = client.get(&format!("/v1/contacts/{}/changes", contact.id))?;
+    // Changes before the oldest shown note belong to older ones, if there are any.
+    let oldest = notes.notes.first().filter(|_| notes.more).map_or(0, |note| note.at_ms);
+    let mut changes = Changes::after(&changes.changes, oldest, &contact.name);
     for note in &notes.notes {
-        context.out.print_either(note, show::format_note(note, &contact.name));
+        for line in changes.lines_until(note.at_ms) {
+            context.out.print_foreign(line);
+        }
+        print_note(context, note, &contact.name);
+    }
+    if log.before.is_none() {
+        for line in changes.lines_until(u64::MAX) {
+            context.out.print_foreign(line);
+        }
     }
     let handle = show::handle_as(&contact, Some(&log.name));
     if let Some(oldest) = notes.notes.first().filter(|_| notes.more) {
@@ -191,6 +211,12 @@ pub(crate) fn show_log(context: &CliContext, log: &LogArgs) -> Result<(), Fault>
     let Some(follower) = follower else { return Ok(()) };
     // Following continues after the user has left, so it must not count as activity.
     follow_log(context, &client.as_watcher(), follower, &contact, log.peek)
+}
+
+/// Prints a note as a line of a log.
+fn print_note(context: &CliContext, note: &json::NoteJson, name: &str) {
+    context.out.print_value(note);
+    context.out.print_foreign(show::format_note(note, name));
 }
 
 /// Marks the shown notes as read. If there are more unread notes than were shown, nothing is
@@ -239,7 +265,7 @@ fn follow_log(
         let ours = event.contact.as_deref() == Some(contact.id.as_str());
         let told = matches!(event.kind, EventKind::Note | EventKind::State);
         if let (true, true, Some(_), Some(note)) = (ours, told, event.cursor, &event.note) {
-            context.out.print_either(note, show::format_note(note, &contact.name));
+            print_note(context, note, &contact.name);
             if note.incoming
                 && !peek
                 && show::is_printed()
@@ -258,11 +284,17 @@ fn follow_log(
 pub(crate) fn run_outbox(context: &CliContext, what: Option<&OutboxCommand>) -> Result<(), Fault> {
     let client = context.client()?;
     if let Some(OutboxCommand::Cancel { id }) = what {
+        let waiting: json::OutboxJson = client.get("/v1/outbox")?;
+        let note = waiting.notes.iter().find(|note| note.id == id.to_string());
+        // A carrier that took the note left a fact.
+        let has_left = note.is_none_or(|note| !note.facts.is_empty());
         client.act("DELETE", &format!("/v1/notes/{id}?how=cancel"))?;
-        context.out.print_either(
-            &json!({ "cancelled": id }),
-            "cancelled; if it was sent before, it may still arrive",
-        );
+        let text = if has_left {
+            "cancelled; it was sent before and may still arrive"
+        } else {
+            "cancelled; it never left this device"
+        };
+        context.out.print_either(&json!({ "cancelled": id }), text);
         return Ok(());
     }
     if let Some(OutboxCommand::Send { id }) = what {
@@ -274,7 +306,7 @@ pub(crate) fn run_outbox(context: &CliContext, what: Option<&OutboxCommand>) -> 
     for note in &outbox.notes {
         let contact = contacts.iter().find(|contact| contact.id == note.contact);
         let name = contact.map_or("?", |contact| contact.name.as_str());
-        context.out.print_line(format!(
+        context.out.print_foreign(format!(
             "{:<5} to {}: {}",
             note.id,
             show::clean_text(name),

@@ -145,7 +145,7 @@ fn cli_9_the_guide_to_links_works() {
             for machine in &mut machines {
                 let (code, text) = machine.ends();
                 assert!(code == 0 && text.contains("paired \"cam1\", unverified"), "{text}");
-                assert!(text.contains("next: mezza link up cam1"), "{text}");
+                assert!(text.contains("next: `mezza link up cam1`"), "{text}");
             }
         } else if line.starts_with("ping") {
             // A person ends it.

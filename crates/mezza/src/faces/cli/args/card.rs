@@ -38,8 +38,8 @@ pub enum CardCommand {
         /// The name that others read, at most 24 bytes
         #[arg(long)]
         name: Option<String>,
-        /// Your relay from now on, as `mezzavoce:r1/..`
-        #[arg(long = "relay", value_name = "URI")]
+        /// Your relay from now on, as `mezzavoce:r1/..`; or a card, whose relay you then share
+        #[arg(long = "relay", value_name = "URI|CARD")]
         relays: Vec<String>,
     },
 }

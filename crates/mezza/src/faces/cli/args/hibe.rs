@@ -41,7 +41,7 @@ pub enum HibeCommand {
 /// A point in time.
 #[derive(Args)]
 pub struct AtArgs {
-    /// As RFC 3339 (2026-11-25T10:41:00Z) or as `tick:N`; else that of the mesh node here, else this clock
+    /// As RFC 3339 (2026-11-25T10:41:00Z), as `+2m` from now or as `tick:N`; else that of the mesh node here, else this clock
     #[arg(long, value_name = "T", value_parser = at::parse)]
     pub at: Option<mezza_hibe::Tick>,
 }
@@ -172,7 +172,7 @@ pub struct AdvanceArgs {
     /// The folder
     #[arg(long, value_name = "DIR")]
     pub dir: PathBuf,
-    /// The time to go to, as RFC 3339 or as `tick:N`; else that of the mesh node here, else this clock
+    /// The time to go to, as RFC 3339, as `+2m` from now or as `tick:N`; else that of the mesh node here, else this clock
     #[arg(long, value_name = "T", value_parser = at::parse)]
     pub to: Option<mezza_hibe::Tick>,
     /// Say what would be done, and do nothing

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 use mezza_mesh::Grade;
 
+use super::listen::MeshListen;
 use super::{LifeName, PassphraseArgs};
 use mezza_servers::mesh::ble::HciPlace;
 
@@ -54,9 +55,9 @@ pub struct MeshRunArgs {
     /// A closed network by its invitation, this time alone
     #[arg(long, value_name = "URI")]
     pub join: Option<String>,
-    /// The port
-    #[arg(long, value_name = "PORT")]
-    pub port: Option<u16>,
+    /// Where it listens
+    #[command(flatten)]
+    pub listen: MeshListen,
     /// Bluetooth LE too, on this controller: hci0, tcp:HOST:PORT or unix:PATH
     #[arg(long, value_name = "HCI")]
     pub(crate) ble: Option<HciPlace>,

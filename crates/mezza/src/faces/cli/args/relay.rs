@@ -31,7 +31,7 @@ pub struct PlaceArgs {
     #[command(flatten)]
     pub store: StoreArgs,
     /// Where to listen, ADDRESS:PORT
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS:PORT")]
     pub listen: Option<String>,
 }
 

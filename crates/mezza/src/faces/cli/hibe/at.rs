@@ -2,12 +2,13 @@
 
 use mezza_core::Time;
 use mezza_hibe::Tick;
+use mezza_host::clock;
 use toml::value::{Date, Datetime, Offset};
 
 /// Seconds of a tick.
 const TICK_S: i64 = 30;
 
-/// Parses a tick: `tick:N`, or a time as RFC 3339 with its offset.
+/// Parses a tick: `tick:N`, a time as RFC 3339 with its offset, or `+SPAN` from the clock of this system.
 ///
 /// # Errors
 /// A text for `clap` to show.
@@ -15,7 +16,10 @@ pub(crate) fn parse(text: &str) -> Result<Tick, String> {
     if let Some(number) = text.strip_prefix("tick:") {
         return number.parse().map(Tick).map_err(|_| "a tick is a number below 2^32".into());
     }
-    let wrong = || "write a time like 2026-11-25T10:41:00Z, or tick:N".to_owned();
+    if let Some(later) = text.strip_prefix('+') {
+        return Ok(Tick::from_time(clock::now().plus_ms(span(later)?)));
+    }
+    let wrong = || "write a time like 2026-11-25T10:41:00Z, +2m or tick:N".to_owned();
     let seconds = text.parse().ok().and_then(|time| unix_seconds(&time)).ok_or_else(wrong)?;
     let tick = u32::try_from(seconds.div_euclid(TICK_S));
     tick.map(Tick).map_err(|_| "that is before 1970 or after the last tick".into())
@@ -84,6 +88,16 @@ mod tests {
             "2026-11-25T10:41:00",
             "1969-12-31T23:59:00Z",
         ] {
+            assert!(parse(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_time_can_count_from_now() {
+        let before = Tick::from_time(clock::now());
+        let later = parse("+2m").unwrap();
+        assert!((before.0 + 4..before.0 + 6).contains(&later.0), "{later:?}");
+        for wrong in ["+", "+2", "+0m", "+-2m"] {
             assert!(parse(wrong).is_err(), "{wrong}");
         }
     }

@@ -13,15 +13,13 @@ use serde_json::json;
 use super::format_day;
 use super::lives::{describe_lives, describe_risk, life_name};
 use crate::faces::cli::args::BlockArgs;
-use crate::faces::cli::person::{read_source, write_picture};
+use crate::faces::cli::person::{BLOCK_FIRST_BYTES, read_source, write_picture};
 use crate::faces::cli::show::{self, Out};
 use crate::faces::qr::{Medium, QrImage};
 use mezza_host::api::uri::read_block;
 use mezza_host::api::{Exit, Fault};
 use mezza_host::process::home::private;
 
-/// The first bytes of card blocks that this version reads. No text and no picture begins so.
-const FIRST_BYTES: [u8; 2] = [0x11, 0x12];
 /// Bytes of a file that may be a card block: what is longer is read as text or picture.
 const BLOCK_READ_BYTES: u64 = 1_024;
 /// QR code sizes in modules: version 1 minus 4, the step per version, and the border of both sides.
@@ -44,7 +42,7 @@ pub(crate) fn read_card_block(source: &str) -> Result<CardBlock, Fault> {
 fn file_bytes(path: &Path) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     File::open(path).ok()?.take(BLOCK_READ_BYTES).read_to_end(&mut bytes).ok()?;
-    bytes.first().is_some_and(|first| FIRST_BYTES.contains(first)).then_some(bytes)
+    bytes.first().is_some_and(|first| BLOCK_FIRST_BYTES.contains(first)).then_some(bytes)
 }
 
 fn card_fault(error: CardBlockError) -> Fault {

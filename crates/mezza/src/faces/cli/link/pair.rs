@@ -153,17 +153,22 @@ fn told_by(out: Out, pair: &PairAsk, line: &Value) -> Option<String> {
             return Some(text("digits").to_owned());
         }
         "paired" if pair.sas => {
-            out.print_either(line, format!("nobody else answered; first key exchange accepted\npaired \"{name}\", digits compared\nnext: mezza link up {name}"));
+            out.print_either(line, format!("nobody else answered; first key exchange accepted\npaired \"{name}\", digits compared\nnext: `mezza link up {name}`"));
         }
         "paired" => out.print_either(
             line,
             format!(
                 "nobody else answered; first key exchange accepted\npaired \"{name}\", unverified: \
                  who could change frames on {on} just now could be in between (rule it out with \
-                 --sas)\nnext: mezza link up {name}"
+                 --sas)\nnext: `mezza link up {name}`"
             ),
         ),
         _ => {}
+    }
+    if pair.replace && text("event") == "paired" {
+        out.print_line(
+            "the interface is a new one: set its address again, or write `address = [..]` in link.toml",
+        );
     }
     None
 }

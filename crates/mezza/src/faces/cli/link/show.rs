@@ -48,6 +48,16 @@ pub(super) fn show_links(
     Ok(if alarm && name.is_some() { Exit::No } else { Exit::Done })
 }
 
+/// Returns the links of the running daemon.
+///
+/// # Errors
+/// 69 without a daemon.
+pub(crate) fn list_links(place: &LinkPlace) -> Result<Vec<LinkJson>, Fault> {
+    ask_daemon(place, &LinkAsk::Show { name: None, follow: false })?
+        .map(|line| parse_link(line?))
+        .collect()
+}
+
 fn parse_link(line: Value) -> Result<LinkJson, Fault> {
     serde_json::from_value(line).map_err(|_| {
         let text = "the daemon answers something that this version does not know";

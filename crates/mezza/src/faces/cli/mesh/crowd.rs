@@ -50,5 +50,9 @@ pub(super) fn run_crowd(out: Out, asked: &CrowdArgs) -> Exit {
             deliveries.made, deliveries.arrived
         ));
     }
+    out.print_line(
+        "a message arrives at its receiver or nowhere; it is lost if no device that has it meets the receiver \
+         while its minute lasts",
+    );
     Exit::Done
 }

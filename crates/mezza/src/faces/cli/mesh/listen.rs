@@ -260,7 +260,7 @@ fn show_message(context: &CliContext, asked: &ListenArgs, opened: &OpenedEnvelop
     let out = context.out;
     let payload = opened.payload.as_slice();
     let id = HEXLOWER.encode(&opened.id.0);
-    let minute = show::format_time(opened.tick.start_time().as_ms());
+    let at_ms = opened.tick.start_time().as_ms();
     let path = asked.out.as_ref().map(|dir| dir.join(&id));
     let kept = path.filter(|path| match private::replace(path, payload) {
         Ok(()) => true,
@@ -271,19 +271,20 @@ fn show_message(context: &CliContext, asked: &ListenArgs, opened: &OpenedEnvelop
     });
     if out.json {
         out.print_value(&json!({
-            "event": "message", "id": id, "tick": opened.tick.0, "minute": minute,
+            "event": "message", "id": id, "tick": opened.tick.0, "minute": show::format_utc(at_ms),
             "life": hibe::lives::life_name(opened.life),
             "payload": kept.is_none().then(|| BASE64.encode(payload)), "file": kept.as_deref().map(show::format_path),
         }));
         return;
     }
+    let minute = show::format_time(at_ms);
     out.print_line(format!("{minute}  somebody who holds your card wrote:"));
     match &kept {
         Some(path) => out.print_line(format!("{} bytes, in {}", payload.len(), path.display())),
         // Text of unknown senders must not control the terminal.
         None => {
             for line in String::from_utf8_lossy(payload).lines() {
-                out.print_line(show::clean_text(line));
+                out.print_foreign(show::clean_text(line));
             }
         }
     }

@@ -35,7 +35,8 @@ fn send_payload(
     let within_ms = status["within_ms"].as_u64().unwrap_or(u64::MAX);
     if within_ms > Time::MINUTE_MS && status["state"] != "agreed" {
         out.print_aside(
-            "your clock may be off by more than a minute; the receiver may have no key for it",
+            "your clock may be off by more than a minute, and the receiver may have no key for it; if it is \
+             right, say so with `mezza mesh clock --confirm`",
         );
     }
     let life = asked.life.map_or(card.shortest_life(), Into::into);

@@ -19,8 +19,8 @@ pub(super) fn list_values(config: &Config) -> Vec<String> {
             0 => "config   0, the first of its network".into(),
             seq => format!("config   {seq}, behind {}", hex(&config.prev)),
         },
-        format!("from     {}", format_time(config.valid_from)),
-        format!("until    {}", format_time(config.valid_until)),
+        format!("from     {}", format_utc(config.valid_from)),
+        format!("until    {}", format_utc(config.valid_until)),
         format!(
             "needs    {} of {} guardians to sign the next config",
             config.threshold,
@@ -107,7 +107,7 @@ fn service_lines(policy: &ServicePolicy) -> [String; 6] {
         format!(
             "{name:<8} round {} opens {}, then one every {} ms",
             policy.base_round,
-            format_time(policy.base_time),
+            format_utc(policy.base_time),
             policy.interval_ms
         ),
         format!(
@@ -142,8 +142,8 @@ fn format_decimal(number: u64, digits: u32) -> String {
 }
 
 /// Formats a time for the user, and exactly in ms.
-fn format_time(time: Time) -> String {
-    format!("{} ({} ms)", show::format_time(time.as_ms()), time.as_ms())
+fn format_utc(time: Time) -> String {
+    format!("{} ({} ms)", show::format_utc(time.as_ms()), time.as_ms())
 }
 
 #[cfg(test)]
