@@ -17,6 +17,7 @@ use super::long_work::{absolute_path, run_blocking};
 use super::{ApiResult, JsonBody, Web};
 use crate::faces::passphrase;
 use crate::faces::qr::{Medium, QrImage};
+use crate::node::shell::NodeShell;
 use mezza_host::api::json::LongWorkKind;
 use mezza_host::api::{Exit, Fault, Refused, json};
 use mezza_host::backup::{
@@ -106,7 +107,7 @@ async fn begin_out(
     let file = absolute_path(&body.file)?;
     let now = current_date(&web).await?;
     let work = web.work.begin(LongWorkKind::Move)?;
-    web.node.ask(|shell| shell.stop_to_move()).await?;
+    web.node.ask(NodeShell::stop_to_move).await?;
     let vault = web.home.vault();
     run_blocking(move || {
         write_move(&vault, &pass, &recipient, &file, now, &mut OsRng)?;
@@ -126,7 +127,7 @@ async fn finish_out(
 ) -> ApiResult<json::MoveKeyJson> {
     let pass = Wiping::new(body.passphrase.into_bytes());
     let now = current_date(&web).await?;
-    web.node.ask(|shell| shell.stop_to_move()).await?;
+    web.node.ask(NodeShell::stop_to_move).await?;
     let vault = web.home.vault();
     let key = run_blocking(move || finish_move(&vault, || Ok(pass), &body.digits, now, &mut OsRng));
     Ok(Json(json::MoveKeyJson { key: key.await? }))
@@ -158,7 +159,7 @@ async fn cancel(
 ) -> ApiResult<json::StatusJson> {
     let pass = Wiping::new(body.passphrase.into_bytes());
     let now = current_date(&web).await?;
-    web.node.ask(|shell| shell.stop_to_move()).await?;
+    web.node.ask(NodeShell::stop_to_move).await?;
     let vault = web.home.vault();
     let pass = run_blocking(move || {
         cancel_move(&vault, &pass, now)?;
