@@ -37,7 +37,7 @@ pub use moving::{
     ReceivedMove, cancel_move, finish_move, is_moving, move_digits, prepare_move, receive_move,
     write_move,
 };
-pub use progress::Progress;
+pub use progress::WorkProgress;
 pub use read::{BackupReader, ReadBackup, RowSink, network_to_rejoin};
 pub use restore::restore_home;
 pub use write::{BackupContent, seal_archive, write_backup};

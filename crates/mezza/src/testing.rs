@@ -36,7 +36,7 @@ pub mod backend {
 
 pub mod backup {
     pub use mezza_host::backup::{
-        BackupContent, BackupKey, BackupReader, Identity, Progress, Recipient, write_backup,
+        BackupContent, BackupKey, BackupReader, Identity, Recipient, WorkProgress, write_backup,
     };
 }
 

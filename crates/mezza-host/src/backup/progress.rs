@@ -1,11 +1,11 @@
-//! Progress of a backup or a restore, for a page that waits for it.
+//! WorkProgress of a backup or a restore, for a page that waits for it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The bytes that a piece of work has handled, of how many. Clones share the figures.
 #[derive(Clone, Debug, Default)]
-pub struct Progress(Arc<Figures>);
+pub struct WorkProgress(Arc<Figures>);
 
 #[derive(Debug, Default)]
 struct Figures {
@@ -13,7 +13,7 @@ struct Figures {
     total: AtomicU64,
 }
 
-impl Progress {
+impl WorkProgress {
     /// Sets how many bytes there are to handle. 0, as at the beginning: not known yet.
     pub fn set_total(&self, bytes: u64) {
         self.0.total.store(bytes, Ordering::Relaxed);

@@ -20,7 +20,7 @@ use super::age::{BackupKey, Identity};
 use super::auto::key_beside;
 use super::chunks::ChunkReader;
 use super::lines::{BackupManifest, BudgetLine, ContactLine, IdentityJson, NoteLine, WindowLine};
-use super::progress::Progress;
+use super::progress::WorkProgress;
 use super::tar::{BLOCK_BYTES, END_BYTES, fill_bytes, read_header};
 use super::write::padded_size;
 use super::{
@@ -39,7 +39,7 @@ const PIECE_BYTES: usize = 32 << 10;
 pub struct BackupReader<R = File> {
     file: R,
     key: BackupKey,
-    progress: Progress,
+    progress: WorkProgress,
 }
 
 /// Where the rows of a restored device go.
@@ -93,11 +93,11 @@ impl<R: Read + Seek> BackupReader<R> {
     /// 77 for another identity or a damaged header.
     pub fn new(mut file: R, identity: &Identity<'_>) -> Result<Self, Fault> {
         let key = BackupKey::open(&mut BufReader::new(&mut file), identity)?;
-        Ok(Self { file, key, progress: Progress::default() })
+        Ok(Self { file, key, progress: WorkProgress::default() })
     }
 
     /// Has each byte that is read from now on counted.
-    pub fn report_to(&mut self, progress: Progress) {
+    pub fn report_to(&mut self, progress: WorkProgress) {
         self.progress = progress;
     }
 
@@ -217,7 +217,7 @@ struct Archive<R: BufRead> {
     chunks: ChunkReader<R>,
     /// Bytes so far.
     used: u64,
-    progress: Progress,
+    progress: WorkProgress,
 }
 
 impl<R: BufRead> Archive<R> {

@@ -21,7 +21,7 @@ use super::age::{BackupKey, Identity, Recipient};
 use super::auto::{AutoBackup, AutoFailure, AutoFile, BackupState};
 use super::bech32::{recipient_text, secret_text};
 use super::chunks::ChunkWriter;
-use super::progress::Progress;
+use super::progress::WorkProgress;
 use super::read::BackupReader;
 use super::tar::write_header;
 use super::write::{BackupContent, padded_size, write_backup};
@@ -142,7 +142,7 @@ fn write(path: &Path, key: &BackupKey, notes: u64) -> Result<(), Fault> {
         device: &device,
         settings: "log = \"info\"\n",
         made: MADE,
-        progress: Progress::default(),
+        progress: WorkProgress::default(),
     };
     write_backup(path, key, &content, &mut OsRng).map(drop)
 }
@@ -513,8 +513,12 @@ fn backup_6_slow_memory_does_not_grow_with_the_notes() {
     let idle = resident_bytes();
     let clock = crate::clock::Clock::system();
     let began = clock.boot();
-    let content =
-        BackupContent { device: &device, settings: "", made: MADE, progress: Progress::default() };
+    let content = BackupContent {
+        device: &device,
+        settings: "",
+        made: MADE,
+        progress: WorkProgress::default(),
+    };
     write_backup(&file, &key, &content, &mut OsRng).unwrap();
     let made_ms = clock.boot().since_ms(began);
     let made_bytes = resident_bytes().saturating_sub(idle);

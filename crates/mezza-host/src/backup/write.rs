@@ -21,7 +21,7 @@ use super::lines::{
     BackupCounts, BackupManifest, BudgetLine, ContactLine, IdentityJson, ManifestEntry, NoteLine,
     WindowLine,
 };
-use super::progress::Progress;
+use super::progress::WorkProgress;
 use super::tar::{BLOCK_BYTES, END_BYTES, fill_bytes, write_header};
 use super::{ENTRIES, FILE_BYTES_MAX, FORMAT, MANIFEST, PADDING};
 use crate::api::{Exit, Fault};
@@ -43,7 +43,7 @@ pub struct BackupContent<'a> {
     /// Now.
     pub made: Time,
     /// Gets the bytes of the archive as they are written.
-    pub progress: Progress,
+    pub progress: WorkProgress,
 }
 
 /// Where the bytes of an entry go.

@@ -305,11 +305,18 @@ fn backup_24_slow_a_restored_home_joins_its_mixnet_again() {
     let town = Town::start(saved.world.folder());
     let link = town.files.make_uri().unwrap().to_string();
     let is_up = |home: &Path| mixnet_status(home)["up"] == true;
-    for (home, name) in [(&saved.ann, "Ben"), (&saved.ben, "Ann")] {
+    let both = [(&saved.ann, "Ben"), (&saved.ben, "Ann")];
+    for (home, _) in both {
         ok(home, &["mixnet", "join", &link]);
-        ok(home, &["set", name, "--carriers", "mixnet"]);
     }
     until("both in the mixnet", || is_up(&saved.ann) && is_up(&saved.ben));
+    // The cards that name the mixnet go over the relay.
+    for (home, name) in both {
+        ok(home, &["send", name, "I am in a mixnet now", "--wait", "delivered"]);
+    }
+    for (home, name) in both {
+        ok(home, &["set", name, "--carriers", "mixnet"]);
+    }
     ok(&saved.ann, &["send", "Ben", "in cells", "--wait", "delivered"]);
     ok(&saved.ben, &["send", "Ann", "in cells, too", "--wait", "delivered"]);
     let used = |home: &Path| mixnet_status(home)["rounds_used"].as_u64().unwrap();

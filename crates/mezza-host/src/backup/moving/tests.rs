@@ -220,7 +220,7 @@ fn backup_31_slow_a_process_that_is_killed_leaves_one_owner() {
         let mut kills = Vec::new();
         let mut is_done = false;
         while !is_done {
-            let steps = (kills.len() < KILLS).then(|| rng.next_u32() % 90);
+            let steps = (kills.len() < KILLS).then(|| rng.next_u32() % 48);
             kills.extend(steps);
             let what = format!("seed {seed}, killed after {kills:?} steps");
             let status = run_child(&world.path(""), steps);

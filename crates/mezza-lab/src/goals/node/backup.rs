@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result, ensure};
 use clap::{Args, ValueEnum};
 use mezza::testing::backend::AwsLc;
 use mezza::testing::backup::{
-    BackupContent, BackupKey, BackupReader, Identity, Progress, Recipient, write_backup,
+    BackupContent, BackupKey, BackupReader, Identity, Recipient, WorkProgress, write_backup,
 };
 use mezza::testing::process::rng::OsRng;
 use mezza::testing::store::{Argon2Params, Vault};
@@ -136,7 +136,7 @@ fn make(file: &Path, notes: u32, key: &StaticKey) -> Result<StepCost> {
     }
     let made = pair.now();
     let key = BackupKey::draw(&Recipient::Key(key.public_key()), &mut OsRng)?;
-    let progress = Progress::default();
+    let progress = WorkProgress::default();
     let content = BackupContent { device: pair.writer_device(), settings: "", made, progress };
     let (manifest, cost) = measure(|| Ok(write_backup(file, &key, &content, &mut OsRng)?))?;
     let found = manifest.counts.notes;

@@ -18,7 +18,7 @@ use mezza_host::api::json::LongWorkKind;
 use mezza_host::api::views::note_id;
 use mezza_host::api::{Exit, Fault, Refused, json};
 use mezza_host::backup::{
-    AutoBackup, BackupKey, BackupManifest, BackupReader, Progress, Recipient, restore_home,
+    AutoBackup, BackupKey, BackupManifest, BackupReader, Recipient, WorkProgress, restore_home,
 };
 use mezza_host::process::rng::OsRng;
 
@@ -111,7 +111,7 @@ async fn check(
 fn open_backup(
     path: &FilePath,
     pass: &[u8],
-    progress: &Progress,
+    progress: &WorkProgress,
     passes: u64,
 ) -> Result<BackupReader, Fault> {
     let mut reader = BackupReader::open_with_passphrase(path, pass)?;

@@ -5,19 +5,19 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use mezza_host::api::json::{LongWorkKind, ProgressJson};
 use mezza_host::api::{Exit, Fault, Refused};
-use mezza_host::backup::Progress;
+use mezza_host::backup::WorkProgress;
 
 /// The piece of work that runs now.
 #[derive(Clone, Default)]
 pub(crate) struct LongWork(Arc<Mutex<Option<Piece>>>);
 
-type Piece = (LongWorkKind, Progress);
+type Piece = (LongWorkKind, WorkProgress);
 
 /// A piece of work. Its end is the end of this value.
 pub(crate) struct RunningWork {
     work: LongWork,
     /// Its progress.
-    pub progress: Progress,
+    pub progress: WorkProgress,
 }
 
 impl LongWork {
@@ -26,7 +26,7 @@ impl LongWork {
     /// # Errors
     /// 75 if another one runs.
     pub(crate) fn begin(&self, kind: LongWorkKind) -> Result<RunningWork, Refused> {
-        let progress = Progress::default();
+        let progress = WorkProgress::default();
         {
             let mut running = self.lock();
             refuse_second(running.as_ref())?;

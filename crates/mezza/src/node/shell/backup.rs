@@ -13,7 +13,7 @@ use mezza_host::api::words;
 use mezza_host::api::{Exit, Fault, Refused};
 use mezza_host::backend::AwsLc;
 use mezza_host::backup::{
-    AutoBackup, AutoFailure, AutoFile, BackupContent, BackupKey, BackupState, Progress,
+    AutoBackup, AutoFailure, AutoFile, BackupContent, BackupKey, BackupState, WorkProgress,
     write_backup,
 };
 use mezza_host::process::rng::OsRng;
@@ -133,7 +133,7 @@ impl NodeShell {
         let Some(mut auto) = state.and_then(|state| state.auto) else { return };
         let made =
             auto.next_file(now, &mut OsRng).map_err(Refused::from).and_then(|(path, key)| {
-                self.write_backup(&path, &key, &Progress::default())?;
+                self.write_backup(&path, &key, &WorkProgress::default())?;
                 Ok(path)
             });
         match made {
@@ -193,7 +193,7 @@ impl NodeShell {
         &mut self,
         path: &Path,
         key: &BackupKey,
-        progress: &Progress,
+        progress: &WorkProgress,
     ) -> Result<BackupJson, Refused> {
         let made = self.date();
         // Facts that wait for the next commit are in the device already, and so in the backup. They are

@@ -173,7 +173,7 @@ impl SentFile {
 mod tests {
     use super::*;
 
-    /// What others send to the port is dropped, and a file that breaks off leaves nothing.
+    /// Other traffic to the port is dropped, and a file that breaks off leaves nothing.
     #[test]
     fn backup_33_what_is_no_move_is_dropped() {
         let folder = tempfile::tempdir().unwrap();
