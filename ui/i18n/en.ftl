@@ -272,6 +272,108 @@ banner-relay = You have no relay: nobody can write to you.
 banner-mixnet = You have no relay: people can write to you over the mixnet only.
 banner-do = Choose one
 
+banner-backup = Backup: { $why }.
+
+## Backup, restore, move
+first = How to begin
+first-new = New
+first-restore = Restore
+first-move = Move
+file-why = The full path on this machine.
+backup = Backup
+backup-why = One file restores your identity, contacts and notes on another machine.
+backup-open = Backups
+backup-none = No backup has been made yet.
+backup-last = The last backup is from { $day }.
+backup-make = Make a backup
+backup-not-in = Notes with a timer are never in a backup. Keep the file on another disk, and its passphrase on paper: nobody can reset it.
+backup-file = New file
+backup-passphrase = Passphrase of the backup
+backup-do = Make the backup
+backup-making = Making the backup…
+backup-made = The backup is in { $file }.
+backup-contents = { $contacts ->
+    [one] One contact
+   *[other] { $contacts } contacts
+} and { $notes ->
+    [one] one note
+   *[other] { $notes } notes
+}, from { $day }, { $time }.
+backup-check = Check a backup
+backup-check-why = Opens a backup and reads all of it. Nothing is changed.
+backup-check-do = Check it
+backup-checking = Reading the backup…
+backup-checked = The whole file is readable.
+backup-auto = Backups without you
+backup-auto-why = The program makes backups into a folder while it runs unlocked. The folder also gets key.age, which opens them with the passphrase: copy both together.
+backup-auto-now = One backup into { $folder } every { $time }; the newest { $keep } are kept.
+backup-auto-do = Begin
+backup-auto-stop = Make no more
+backup-auto-on = The program makes backups into { $folder }.
+backup-auto-off = The program makes no more backups. Those that are there stay.
+backup-folder = Folder
+backup-every = Time between two backups
+backup-keep = How many are kept
+restore = Restore a backup
+restore-why = Your identity, contacts and notes come back as they were in the backup.
+restore-file = File of the backup
+restore-passphrase = Passphrase of the backup
+restore-new = New passphrase for this device
+restore-then = Do not run the lost device again. Every contact sees that a backup was restored.
+restore-do = Restore it
+restoring = Restoring the backup…
+restored-ahead = { $count ->
+    [one] One note of yours is on their device and not here
+   *[other] { $count } notes of yours are on their device and not here
+}
+restored-unsure = { $count ->
+    [one] One note may have been sent since the backup: send it again, or discard it
+   *[other] { $count } notes may have been sent since the backup: send them again, or discard them
+}
+restored-lost = { $count ->
+    [one] One note was on their device; they restored a backup without it
+   *[other] { $count } notes were on their device; they restored a backup without them
+}
+mark-unsure = May have been sent since { $day }
+mark-lost = Was on their device; they restored a backup without it
+mark-send = Send again
+mark-discard = Discard
+why-restored = you decide, because a backup was restored
+move = Move to another device
+move-why = Everything goes to the new device, and this one is empty afterwards. Your contacts notice nothing.
+move-open = Move to another device
+move-demo = The demo world cannot be moved.
+move-back = Back to the settings
+move-go-on = Go on with the move
+move-recipient = Recipient, as the new device shows it
+move-file = New file, on a USB stick for example
+move-out-1 = 1. Write everything to a file
+move-out-stops = The program stops here until the move is finished or given up.
+move-out-do = Write the file
+move-out-2 = 2. Compare the digits
+move-out-compare = Open the file on the new device. It shows eight digits. Type them here. The identity on this device is then destroyed, and a key for the new device is shown.
+move-digits = Digits
+move-out-finish = Destroy the identity here
+move-out-again = Write the file again
+move-cancel = Give up the move
+moving = Moving…
+moved = This device is empty now
+moved-why = Your identity has moved. The new device needs this key:
+moved-then = When the new device runs, delete the file, and remove the rest here in a terminal with: mezza purge
+move-in = Move from another device
+move-in-why = Everything comes here, and the old device is empty afterwards.
+move-in-1 = 1. On the old device: Settings, Move to another device
+move-in-qr = QR code of the recipient
+move-in-2 = 2. Open the file that it wrote
+move-file-here = File of the move
+move-digits-show = Show the digits
+move-in-digits = Type these digits on the old device. It then shows a key.
+move-in-3 = 3. Enter the key
+move-key = Key, as the old device shows it
+move-in-do = Move in
+copy-text = Copy
+copy-refused-select = Select the text and copy it yourself.
+
 ## Observer
 observer = What the relay sees
 observer-why = The same note as your provider, the relay and a thief of the disk see it: real bytes, each field named by its decoder.

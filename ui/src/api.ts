@@ -9,6 +9,7 @@ export type Observer = 'provider' | 'relay' | 'thief';
 export interface Status {
   version: string;
   state: 'empty' | 'locked' | 'open';
+  moved: boolean;
   name: string | null;
   demo: boolean;
   observer: boolean;
@@ -62,6 +63,7 @@ export interface Contact {
   unread: number;
   missing: number;
   trouble: string | null;
+  restored: Restored | null;
   namesake: boolean;
   last: Note | null;
 }
@@ -89,6 +91,64 @@ export interface Note {
   pin: number;
   facts: Fact[];
   due_ms: number | null;
+  mark: RestoreMark | null;
+}
+
+/** The doubt about a note that a restore has left. */
+export interface RestoreMark {
+  what: 'unsure' | 'lost';
+  words: string;
+}
+
+/** Notes of a contact that a restore of either side has left open. */
+export interface Restored {
+  made_ms: number | null;
+  ahead: number;
+  unsure: number;
+  lost: number;
+  words: string[];
+}
+
+/** A backup that was made or checked. */
+export interface Backup {
+  file: string;
+  made_ms: number;
+  program: string;
+  contacts: number;
+  notes: number;
+}
+
+/** The state of the backups. */
+export interface Backups {
+  made_ms: number | null;
+  folder: string | null;
+  every_s: number | null;
+  keep: number | null;
+  warning: string | null;
+  place: string | null;
+}
+
+/** How far the work on a backup is; a total of 0 is not known yet. */
+export interface Progress {
+  work: 'make' | 'check' | 'restore' | 'move' | null;
+  done: number;
+  total: number;
+}
+
+/** The recipient of a move, as text and as a QR code. */
+export interface MoveRecipient {
+  recipient: string;
+  svg: string;
+}
+
+/** The digits of the file of a move. */
+export interface MoveDigits {
+  digits: string;
+}
+
+/** The key of a move. */
+export interface MoveKey {
+  key: string;
 }
 
 /** A change of a conversation that stands as a line in its thread. */

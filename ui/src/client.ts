@@ -130,9 +130,16 @@ export async function call<T>(method: string, path: string, body?: unknown, leav
 }
 
 /** A call that holds a passphrase: the node proves itself right before it, whatever was known before. */
-export function entrust<T>(path: string, body: unknown): Promise<T> {
+export function entrust<T>(path: string, body: unknown, method: 'POST' | 'PUT' = 'POST'): Promise<T> {
   lose();
-  return call<T>('POST', path, body);
+  return call<T>(method, path, body);
+}
+
+/** Loads code of the page: the node proves itself right before it, because that code will hold what this tab holds (WEB-17). */
+export async function loadCode<T>(load: () => Promise<T>): Promise<T> {
+  lose();
+  if (!(await prove())) throw new Refusal({ code: 'bearer', title: t('closed'), next: t('closed-why'), status: 401 });
+  return load();
 }
 
 /** A call that answers a picture, as an address for an <img>. The caller revokes it. */

@@ -1,6 +1,6 @@
 // What the page knows of the node. Everything here is an answer or an event of the node; nothing is guessed ahead of it.
 import { untrack } from 'svelte';
-import type { CarrierView, Change, Contact, Me, Mixnet, NodeEvent, Note, Invitation, Request, Requests, Status } from './api.ts';
+import type { Backups, CarrierView, Change, Contact, Me, Mixnet, NodeEvent, Note, Invitation, Request, Requests, Status } from './api.ts';
 import { Coalesced, Gathered } from './burst.ts';
 import { bearer, call as ask, lose, openSession, presence, prove, Refusal, sentence, takeTicket } from './client.ts';
 import { EventStream, type Socket } from './events.ts';
@@ -16,6 +16,8 @@ const STREAM_MS = 500;
 const BURST_MS = 300;
 /** How long a deleted note can be taken back, ms. */
 const UNDO_MS = 5_000;
+/** How often the state of the backups is read, ms. */
+const BACKUPS_MS = 3_600_000;
 /** Code of an answer that came after the lock: it is of no use to anybody. */
 const LATE = 'late';
 
@@ -51,6 +53,7 @@ class Model {
   requests = $state<Request[]>([]);
   guests = $state<Invitation[]>([]);
   carriers = $state<CarrierView[]>([]);
+  backups = $state<Backups | null>(null);
   notices = $state<Notice[]>([]);
   online = $state(true);
   /** Said to screen readers when the state of an own note changes. */
@@ -122,6 +125,8 @@ class Model {
       else this.route = parse(location.hash);
     });
     presence.watch(window);
+    // A backup grows old without an event.
+    setInterval(() => void (this.status?.state === 'open' && this.lookAtBackups().catch(() => null)), BACKUPS_MS);
     await this.#enter(ticket);
   }
 
@@ -165,13 +170,14 @@ class Model {
     this.status = await ask<Status>('GET', '/v1/status');
     this.access = 'through';
     if (this.status.state !== 'open') return this.#forget();
-    const [me, { contacts }, { requests, guests }, { carriers }] = await Promise.all([
+    const [me, { contacts }, { requests, guests }, { carriers }, backups] = await Promise.all([
       this.#call<Me>('GET', '/v1/me'),
       this.#call<{ contacts: Contact[] }>('GET', '/v1/contacts'),
       this.#call<Requests>('GET', '/v1/requests'),
       this.#call<{ carriers: CarrierView[] }>('GET', '/v1/carriers'),
+      this.#call<Backups>('GET', '/v1/backup'),
     ]);
-    Object.assign(this, { me, contacts: contacts.filter((one) => one.standing !== 'request'), requests, guests, carriers });
+    Object.assign(this, { me, contacts: contacts.filter((one) => one.standing !== 'request'), requests, guests, carriers, backups });
     await Promise.all(Object.keys(this.threads).map((id) => this.load(id)));
     this.#first();
   }
@@ -201,6 +207,7 @@ class Model {
     this.guests = [];
     this.threads = {};
     this.carriers = [];
+    this.backups = null;
   }
 
   go(route: Route, replace = false): void {
@@ -297,6 +304,18 @@ class Model {
   #left(note: string, shown: number): void {
     this.dismiss(shown);
     window.setTimeout(() => delete this.leaving[note], UNDO_MS);
+  }
+
+  /** Has a note sent that a restore has left open, or discarded. */
+  async settle(note: Note, send: { client_id: string } | null): Promise<void> {
+    if (send) await this.#call('POST', `/v1/notes/${note.id}/again`, send);
+    else await this.#call('DELETE', `/v1/notes/${note.id}?how=cancel`);
+    await Promise.all([this.load(note.contact), this.#again(note.contact)]);
+  }
+
+  /** Reads the state of the backups again. */
+  async lookAtBackups(): Promise<void> {
+    this.backups = await this.#call<Backups>('GET', '/v1/backup');
   }
 
   async change(id: string, changes: unknown): Promise<void> {

@@ -8,9 +8,12 @@ export type Route =
   | { screen: 'mixnet' }
   | { screen: 'health' }
   | { screen: 'requests' }
-  | { screen: 'settings' };
+  | { screen: 'settings' }
+  | { screen: 'backup' }
+  | { screen: 'restore' }
+  | { screen: 'move' };
 
-const PLACES = ['add', 'observer', 'mixnet', 'health', 'requests', 'settings'] as const;
+const PLACES = ['add', 'observer', 'mixnet', 'health', 'requests', 'settings', 'backup', 'restore', 'move'] as const;
 
 /** Reads `#/...`; whatever is not understood is the list of chats. */
 export function parse(hash: string): Route {

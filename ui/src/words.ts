@@ -1,7 +1,8 @@
 // States in words. A state is a function of evidence and the words say no more than it proves; nothing unknown is called failed.
 import { t } from './fluent.ts';
-import type { CarrierView, Change, Contact, Note } from './api.ts';
+import type { CarrierView, Change, Contact, Note, Restored, RestoreMark } from './api.ts';
 import { durationText } from './mixnet.ts';
+import { dayText } from './time.ts';
 
 const reasons: Record<string, () => string> = {
   sending: () => t('why-sending'),
@@ -16,6 +17,7 @@ const reasons: Record<string, () => string> = {
   budget: () => t('why-budget'),
   call_budget: () => t('why-call-budget'),
   slow: () => t('why-slow'),
+  restored: () => t('why-restored'),
 };
 
 const carriers: Record<string, () => string> = {
@@ -41,6 +43,24 @@ export function stateText(note: Pick<Note, 'state' | 'why' | 'words' | 'carrier'
     case 'read': return t('state-read');
     default: return note.words;
   }
+}
+
+/** A doubt about a note that a restore has left. `made_ms` is the time of the backup, if this device comes from one. */
+export function markText(mark: RestoreMark, made_ms: number | null): string {
+  switch (mark.what) {
+    case 'unsure': return made_ms === null ? mark.words : t('mark-unsure', { day: dayText(made_ms) });
+    case 'lost': return t('mark-lost');
+    default: return mark.words;
+  }
+}
+
+/** What a restore has left open with a contact, one line each. */
+export function restoredTexts(restored: Restored): string[] {
+  return [
+    ...(restored.ahead > 0 ? [t('restored-ahead', { count: restored.ahead })] : []),
+    ...(restored.unsure > 0 ? [t('restored-unsure', { count: restored.unsure })] : []),
+    ...(restored.lost > 0 ? [t('restored-lost', { count: restored.lost })] : []),
+  ];
 }
 
 const TURNING = /([\u202a\u202b\u202d\u202e])/;

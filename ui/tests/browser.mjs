@@ -3,6 +3,7 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import * as backup from './browser/backup.mjs';
 import * as care from './browser/care.mjs';
 import * as chat from './browser/chat.mjs';
 import * as door from './browser/door.mjs';
@@ -19,7 +20,7 @@ const TEST_MS = 300_000;
 const root = fileURLToPath(new URL('../..', import.meta.url));
 const binary = process.env.MEZZA_BIN ?? join(process.env.CARGO_TARGET_DIR ?? join(root, 'target'), 'debug', 'mezza');
 const pattern = new RegExp(process.argv[2] ?? '');
-const cases = Object.entries({ ...door, ...chat, ...care, ...keys, ...settings, ...talk, ...size, ...mixnet }).filter(([name]) => pattern.test(name));
+const cases = Object.entries({ ...door, ...chat, ...care, ...keys, ...settings, ...talk, ...size, ...mixnet, ...backup }).filter(([name]) => pattern.test(name));
 const print = (line) => process.stdout.write(`${line}\n`);
 
 function skip(reason) {

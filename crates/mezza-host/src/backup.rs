@@ -19,7 +19,9 @@ mod bech32;
 mod chunks;
 mod lines;
 mod moving;
+mod progress;
 mod read;
+mod restore;
 mod tar;
 #[cfg(test)]
 mod tests;
@@ -35,7 +37,9 @@ pub use moving::{
     ReceivedMove, cancel_move, finish_move, is_moving, move_digits, prepare_move, receive_move,
     write_move,
 };
+pub use progress::WorkProgress;
 pub use read::{BackupReader, ReadBackup, RowSink, network_to_rejoin};
+pub use restore::restore_home;
 pub use write::{BackupContent, seal_archive, write_backup};
 
 /// The version of the format.

@@ -56,6 +56,9 @@ enum Command {
     /// Measure our own operations, as lines on standard input ask for them
     #[command(hide = true)]
     Peer,
+    /// One step of a backup, in a process of its own
+    #[command(hide = true)]
+    BackupStep(goals::node::backup::StepOrder),
     /// One end, firewall or observer of a handshake over TCP
     #[command(hide = true)]
     Wire {
@@ -82,6 +85,7 @@ pub fn main() -> ExitCode {
             ours::plain::run_links(&state, &config, &frames)
         }
         Command::Peer => ours::serve_lines().map(|()| Exit::Done),
+        Command::BackupStep(order) => goals::node::backup::serve_step(&order).map(|()| Exit::Done),
         Command::Wire { job } => wires::serve_job(&job).map(|()| Exit::Done),
     };
     let exit = done.unwrap_or_else(|error| {

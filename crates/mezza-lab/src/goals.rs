@@ -228,7 +228,7 @@ mod tests {
         };
         assert_eq!(
             ids(PartName::Node),
-            ["M1", "M10", "M2", "M3", "M4", "M5", "M6", "M7", "M8", "M9"]
+            ["M1", "M10", "M11", "M2", "M3", "M4", "M5", "M6", "M7", "M8", "M9"]
         );
         assert_eq!(ids(PartName::Ratchet), ["T1", "T2", "T3", "T4", "T5"]);
         assert_eq!(ids(PartName::Mixnet), ["T1", "T2", "T3", "T4", "T5", "T6", "T7", "T8", "T9"]);
@@ -242,12 +242,16 @@ mod tests {
 
     /// Row, goal, direction and bound of all parts, as in the designs.
     const LIMITS: &str = "\
-        M6 JavaScript of the page, gzip <= 60 kB
+        M6 JavaScript of the first screen, gzip <= 60 kB
         M6 first screen on loopback <= 1 s
         M7 build of the program, CPU <= 600 s
         M7 all crates / libsqlite3-sys <= 10 x
         M4 device CPU per sent note / its four operations <= 1.5 x
         M5 unlock beside Argon2, CPU, 300 ms for 50,000 notes <= of the run, ms
+        M11 make a backup, CPU, 10 s for 100,000 notes <= of the run, s
+        M11 make a backup, memory above idle <= 64 MiB
+        M11 check and restore, CPU, 20 s for 100,000 notes <= of the run, s
+        M11 check and restore, memory above idle <= 64 MiB
         M2 durable puts of 1 KiB >= 15000 /s
         M2 durable puts / the same with synchronous=OFF >= 0.3 x
         M2 durable puts / one commit each shown, x

@@ -84,8 +84,17 @@ pub fn read_governor() -> Option<String> {
 
 /// Returns the resident memory of a process in bytes.
 pub fn resident_bytes(pid: u32) -> Option<f64> {
+    memory_field(pid, "VmRSS")
+}
+
+/// Returns the peak of the resident memory of a process in bytes.
+pub fn peak_resident_bytes(pid: u32) -> Option<f64> {
+    memory_field(pid, "VmHWM")
+}
+
+fn memory_field(pid: u32, name: &str) -> Option<f64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let kib: u32 = find_field(&status, "VmRSS").trim_end_matches(" kB").parse().ok()?;
+    let kib: u32 = find_field(&status, name).trim_end_matches(" kB").parse().ok()?;
     Some(f64::from(kib) * 1_024.0)
 }
 

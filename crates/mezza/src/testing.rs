@@ -34,6 +34,12 @@ pub mod backend {
     }
 }
 
+pub mod backup {
+    pub use mezza_host::backup::{
+        BackupContent, BackupKey, BackupReader, Identity, Recipient, WorkProgress, write_backup,
+    };
+}
+
 pub mod carriers {
     pub use crate::carriers::Dialer;
 }

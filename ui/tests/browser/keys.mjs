@@ -42,6 +42,8 @@ export const web_6_the_keyboard_alone_suffices = async ({ browser, alice }) => {
   await tabTo(page, /^input Lowest protection/);
   await keys.press('ArrowRight');
   await page.getByText('Blocked: relay, level 1.').waitFor();
+  // The answer to a change that is still on its way would undo the next one.
+  await until('the higher pin at the node', async () => (await alice.contact('echo')).policy.pin === 2);
   await keys.press('ArrowLeft');
   await until('the pin at the node', async () => (await alice.contact('echo')).policy.pin === 1);
 

@@ -58,6 +58,7 @@ export const screens = (id) => [
   ['health', '#/health', '.lines li'],
   ['requests', '#/requests', 'h1:has-text("Requests to write")'],
   ['settings', '#/settings', '.words'],
+  ['backup', '#/backup', '.words'],
 ];
 
 /** Two windows, and the first of them at 200 %. */

@@ -6,10 +6,11 @@ import { expect, test } from 'vitest';
 const NAMES = {
   Status: 'Status', Relay: 'Relay', RelayOffer: 'RelayOffer', Me: 'Me', Policy: 'Policy', Contact: 'Contact', Fact: 'Fact', Note: 'Note', Change: 'Change', Offer: 'Offer', Preview: 'Preview',
   Request: 'StrangerRequest', CarrierView: 'Carrier', Mixnet: 'Mixnet', Promised: 'Promise', SafetyNumber: 'Number', Field: 'ObserverField', ObserverEvent: 'ObserverEvent', HealthLine: 'HealthLine',
-  NodeEvent: 'Event', Problem: 'Problem',
+  NodeEvent: 'Event', Problem: 'Problem', RestoreMark: 'RestoreMark', Restored: 'Restored', Backup: 'Backup', Backups: 'Backups', Progress: 'Progress',
+  MoveRecipient: 'MoveRecipient', MoveDigits: 'MoveDigits', MoveKey: 'MoveKey',
 };
 /** Fields of interest to other clients only. */
-const NOT_OURS: Record<string, string[]> = { Problem: ['exit'], Contact: ['restored'], Note: ['mark'] };
+const NOT_OURS: Record<string, string[]> = { Problem: ['exit'] };
 
 const source = readFileSync(new URL('../../src/api.ts', import.meta.url), 'utf8');
 const served = JSON.parse(readFileSync(new URL('../../../crates/mezza/openapi.json', import.meta.url), 'utf8')) as {

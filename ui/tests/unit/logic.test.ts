@@ -12,7 +12,7 @@ import { pathText, stateText } from '../../src/words.ts';
 
 const note = (changes: Partial<Note> = {}): Note => ({
   id: '1', contact: '1', incoming: false, kind: 'text', text: 'a', sent_ms: 0, at_ms: 0, state: 'queued', why: null,
-  words: 'words of the node', carrier: null, level: null, pin: 1, facts: [], due_ms: null, ...changes,
+  words: 'words of the node', carrier: null, level: null, pin: 1, facts: [], due_ms: null, mark: null, ...changes,
 });
 
 describe('state words', () => {

@@ -32,7 +32,8 @@ macro_rules! silent {
 }
 use silent;
 
-silent!(Draft ChangeJson StatusJson RelayJson MeJson CardText ContactJson Verified PolicyJson AddRequest ContactPatch NoteJson FactJson OfferJson BackupRequest AutoBackupRequest BackupJson BackupsJson);
+silent!(Draft ChangeJson StatusJson RelayJson MeJson CardText ContactJson Verified PolicyJson AddRequest ContactPatch NoteJson FactJson OfferJson BackupRequest AutoBackupRequest BackupJson BackupsJson
+    RestoreRequest MoveRecipientJson MoveFileRequest MoveInRequest MoveOutRequest MoveFinishRequest MoveKeyJson);
 
 /// A one-time ticket from the URL's fragment.
 #[derive(Deserialize, ToSchema)]
@@ -84,6 +85,8 @@ pub struct StatusJson {
     pub version: String,
     /// True if there is an identity, and whether it is unlocked.
     pub state: NodeStateJson,
+    /// True if the identity of this home has moved to another device.
+    pub moved: bool,
     /// The own name, while unlocked.
     pub name: Option<String>,
     /// True if this is the demonstration world, which hides nothing.

@@ -118,8 +118,9 @@ impl BackupState {
         !is_paused && is_over(auto.made_ms, auto.every_s.saturating_mul(Time::SECOND_MS))
     }
 
-    /// Returns what is wrong with the backups, and the next step; `None` if nothing is.
-    pub fn warning(&self, now: Time) -> Option<(String, &'static str)> {
+    /// Returns what is wrong with the backups, and the next step; `None` if nothing is. A device without a
+    /// backup is warned once a note without a timer is more than 30 days old.
+    pub fn warning(&self, now: Time, oldest_note: Option<Time>) -> Option<(String, &'static str)> {
         if let Some(auto) = &self.auto {
             let folder = &auto.folder;
             if let Some(failed) = &auto.failed {
@@ -138,7 +139,11 @@ impl BackupState {
                 ));
             }
         }
-        let made_ms = self.made_ms?;
+        let Some(made_ms) = self.made_ms else {
+            let is_old = oldest_note.is_some_and(|at| now.since_ms(at) > OLD_MS);
+            let text = "there is none of this device yet";
+            return is_old.then(|| (text.into(), "make one with `mezza backup make`"));
+        };
         let days = now.as_ms().saturating_sub(made_ms) / Time::DAY_MS;
         let is_old = now.as_ms().saturating_sub(made_ms) > OLD_MS;
         is_old.then(|| {

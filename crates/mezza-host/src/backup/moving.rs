@@ -31,6 +31,8 @@ use super::{damaged, wrong_key};
 use crate::api::{Exit, Fault};
 use crate::backend::AwsLc;
 use crate::clock::WrittenDate;
+#[cfg(any(test, feature = "failing-writes"))]
+use crate::process::home::failing;
 use crate::process::home::private;
 use crate::store::{Argon2Params, MOVED, Record, Vault};
 
@@ -168,7 +170,9 @@ pub fn finish_move(
         // With this file the vault is the new device's; what follows can be repeated.
         private::create(&dir.join(MOVED), text.as_bytes())?;
     }
+    count_step();
     Vault::bury(dir)?;
+    count_step();
     let text = private::read(&dir.join(MOVED), TOMBSTONE_BYTES_MAX)?;
     String::from_utf8(text).map_err(|_| Fault::bug("the record of the move is no text"))
 }
@@ -320,6 +324,7 @@ fn write_file(
     let file = fs::OpenOptions::new().write(true).open(&fresh).map_err(cannot_write)?;
     let mut chunks = ChunkWriter::begin(BufWriter::new(file), &moving.file_key(), rng)?;
     for (kind, key, value) in moved_records(records) {
+        count_step();
         let retention = retention_of(*kind, value)
             .ok_or_else(|| damaged("a note of the vault cannot be read"))?;
         chunks.put(&encode_record(*kind, key, retention, value))?;
@@ -327,8 +332,16 @@ fn write_file(
     chunks.put(&0_u32.to_be_bytes())?;
     let mut out = chunks.finish()?;
     let synced = out.flush().and_then(|()| out.get_ref().sync_all());
+    count_step();
     synced.and_then(|()| fs::rename(&fresh, path)).map_err(cannot_write)?;
+    count_step();
     private::sync_folder(path.parent().unwrap_or(Path::new(".")))
+}
+
+/// A point at which tests kill the process.
+fn count_step() {
+    #[cfg(any(test, feature = "failing-writes"))]
+    failing::pass_step();
 }
 
 fn fresh_path(path: &Path) -> PathBuf {

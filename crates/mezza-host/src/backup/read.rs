@@ -20,6 +20,7 @@ use super::age::{BackupKey, Identity};
 use super::auto::key_beside;
 use super::chunks::ChunkReader;
 use super::lines::{BackupManifest, BudgetLine, ContactLine, IdentityJson, NoteLine, WindowLine};
+use super::progress::WorkProgress;
 use super::tar::{BLOCK_BYTES, END_BYTES, fill_bytes, read_header};
 use super::write::padded_size;
 use super::{
@@ -38,6 +39,7 @@ const PIECE_BYTES: usize = 32 << 10;
 pub struct BackupReader<R = File> {
     file: R,
     key: BackupKey,
+    progress: WorkProgress,
 }
 
 /// Receives the rows of a restored device.
@@ -91,7 +93,12 @@ impl<R: Read + Seek> BackupReader<R> {
     /// 77 for another identity or a damaged header.
     pub fn new(mut file: R, identity: &Identity<'_>) -> Result<Self, Fault> {
         let key = BackupKey::open(&mut BufReader::new(&mut file), identity)?;
-        Ok(Self { file, key })
+        Ok(Self { file, key, progress: WorkProgress::default() })
+    }
+
+    /// Has each byte that is read from now on counted.
+    pub fn report_to(&mut self, progress: WorkProgress) {
+        self.progress = progress;
     }
 
     /// Returns the archive as it is: nothing in it was checked. For tests of readers.
@@ -126,8 +133,9 @@ impl<R: Read + Seek> BackupReader<R> {
         rng: &mut dyn CryptoRng,
         sink: &mut RowSink<'_>,
     ) -> Result<ReadBackup, Fault> {
+        let progress = self.progress.clone();
         let chunks = self.open_chunks()?;
-        let mut archive = Archive { chunks, used: 0 };
+        let mut archive = Archive { chunks, used: 0, progress };
         let manifest = read_manifest(&mut archive)?;
         let mut values = Values { rows: None, manifest: &manifest, now, rng, sink };
         let mut settings = String::new();
@@ -209,11 +217,13 @@ struct Archive<R: BufRead> {
     chunks: ChunkReader<R>,
     /// Bytes so far.
     used: u64,
+    progress: WorkProgress,
 }
 
 impl<R: BufRead> Archive<R> {
     fn take(&mut self, bytes: &mut [u8]) -> Result<(), Fault> {
         self.used += bytes.len() as u64;
+        self.progress.add_done(bytes.len() as u64);
         self.chunks.take(bytes)
     }
 

@@ -21,6 +21,7 @@ use super::age::{BackupKey, Identity, Recipient};
 use super::auto::{AutoBackup, AutoFailure, AutoFile, BackupState};
 use super::bech32::{recipient_text, secret_text};
 use super::chunks::ChunkWriter;
+use super::progress::WorkProgress;
 use super::read::BackupReader;
 use super::tar::write_header;
 use super::write::{BackupContent, padded_size, write_backup};
@@ -137,7 +138,12 @@ impl Made {
 
 fn write(path: &Path, key: &BackupKey, notes: u64) -> Result<(), Fault> {
     let device = device(notes);
-    let content = BackupContent { device: &device, settings: "log = \"info\"\n", made: MADE };
+    let content = BackupContent {
+        device: &device,
+        settings: "log = \"info\"\n",
+        made: MADE,
+        progress: WorkProgress::default(),
+    };
     write_backup(path, key, &content, &mut OsRng).map(drop)
 }
 
@@ -451,19 +457,25 @@ fn backup_15_slow_a_node_keeps_the_newest_backups_and_cannot_read_them() {
 
     // What the health of a node tells.
     let later = MADE.plus_ms(3 * Time::HOUR_MS);
-    assert_eq!(state.warning(later), None);
+    assert_eq!(state.warning(later, None), None);
     let bytes = fs::read(&newest).unwrap();
     fs::write(&newest, &bytes[1..]).unwrap();
-    assert!(state.warning(later).unwrap().0.contains("missing or was changed"));
+    assert!(state.warning(later, None).unwrap().0.contains("missing or was changed"));
     fs::write(&newest, &bytes).unwrap();
     let failure = AutoFailure { at_ms: later.as_ms(), text: "the disk is full".into() };
     state.auto.as_mut().unwrap().failed = Some(failure);
-    assert!(state.warning(later).unwrap().0.contains("the disk is full"));
+    assert!(state.warning(later, None).unwrap().0.contains("the disk is full"));
     let next = later.plus_ms(2 * Time::HOUR_MS);
     assert!(!state.is_due(later.plus_ms(Time::MINUTE_MS)) && state.is_due(next));
     let old = BackupState { made_ms: Some(MADE.as_ms()), auto: None };
-    assert_eq!(old.warning(MADE.plus_ms(30 * Time::DAY_MS)), None);
-    assert!(old.warning(MADE.plus_ms(31 * Time::DAY_MS)).is_some());
+    assert_eq!(old.warning(MADE.plus_ms(30 * Time::DAY_MS), None), None);
+    assert!(old.warning(MADE.plus_ms(31 * Time::DAY_MS), None).is_some());
+    // A device without a backup: a month after its oldest note.
+    let none = BackupState::default();
+    assert_eq!(none.warning(MADE, None), None);
+    assert_eq!(none.warning(MADE.plus_ms(30 * Time::DAY_MS), Some(MADE)), None);
+    let missing = none.warning(MADE.plus_ms(31 * Time::DAY_MS), Some(MADE)).unwrap();
+    assert!(missing.0.contains("none of this device"), "{missing:?}");
     // The state comes back from its record.
     let RecordChange::Put { kind, key, value, .. } = state.put_row().unwrap().0.remove(0) else {
         unreachable!("it is stored")
@@ -501,7 +513,12 @@ fn backup_6_slow_memory_does_not_grow_with_the_notes() {
     let idle = resident_bytes();
     let clock = crate::clock::Clock::system();
     let began = clock.boot();
-    let content = BackupContent { device: &device, settings: "", made: MADE };
+    let content = BackupContent {
+        device: &device,
+        settings: "",
+        made: MADE,
+        progress: WorkProgress::default(),
+    };
     write_backup(&file, &key, &content, &mut OsRng).unwrap();
     let made_ms = clock.boot().since_ms(began);
     let made_bytes = resident_bytes().saturating_sub(idle);

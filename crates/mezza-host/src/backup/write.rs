@@ -21,6 +21,7 @@ use super::lines::{
     BackupCounts, BackupManifest, BudgetLine, ContactLine, IdentityJson, ManifestEntry, NoteLine,
     WindowLine,
 };
+use super::progress::WorkProgress;
 use super::tar::{BLOCK_BYTES, END_BYTES, fill_bytes, write_header};
 use super::{ENTRIES, FILE_BYTES_MAX, FORMAT, MANIFEST, PADDING};
 use crate::api::{Exit, Fault};
@@ -41,6 +42,8 @@ pub struct BackupContent<'a> {
     pub settings: &'a str,
     /// Now.
     pub made: Time,
+    /// Gets the bytes of the archive as they are written.
+    pub progress: WorkProgress,
 }
 
 /// Receives the bytes of an entry.
@@ -99,11 +102,14 @@ fn write_file(
     rng: &mut dyn CryptoRng,
 ) -> Result<BackupManifest, Fault> {
     let manifest = make_manifest(content)?;
+    let entries = manifest.entries.iter().map(|entry| whole_blocks(entry.bytes));
+    content.progress.set_total(padded_size(entries.sum()));
     let mut chunks = ChunkWriter::begin(BufWriter::new(file), key, rng)?;
     write_payload(&manifest, content, &mut |bytes| {
         #[cfg(any(test, feature = "failing-writes"))]
         failing::planned_result(WriteStep::Write)
             .map_err(|error| cannot_write(Path::new("backup"), &error))?;
+        content.progress.add_done(bytes.len() as u64);
         chunks.put(bytes)
     })?;
     let mut out = chunks.finish()?;

@@ -11,6 +11,8 @@ use super::commit::{put_memory, put_record};
 use super::record::RecordHeader;
 use super::{Argon2Params, HEAD, KEYRING, LOCK, Vault, remove_leftovers};
 use crate::api::Fault;
+#[cfg(any(test, feature = "failing-writes"))]
+use crate::process::home::failing;
 use crate::process::home::private;
 use crate::process::lock::Lock;
 
@@ -91,6 +93,8 @@ impl Vault {
         let _lock = Lock::take(&dir.join(LOCK))?;
         for name in [HEAD, KEYRING] {
             private::wipe(&dir.join(name))?;
+            #[cfg(any(test, feature = "failing-writes"))]
+            failing::pass_step();
         }
         remove_leftovers(dir)
     }

@@ -1,5 +1,6 @@
-//! The goals of one device, its node and the relay: rows M1 to M10 of the messenger's design.
+//! The goals of one device, its node and the relay: rows M1 to M11 of the messenger's design.
 
+pub mod backup;
 mod bare;
 mod build;
 mod device;
@@ -28,6 +29,7 @@ pub const ALL: &[Measurement] = &[
     ),
     Measurement::new(&[&[device::LIMIT]], "nothing", [1, 5, 20], device::measure_rows),
     Measurement::new(&[&[unlock::LIMIT]], "100 MB of disk", [1, 5, 40], unlock::measure_rows),
+    Measurement::new(&[&backup::LIMITS], "200 MB of disk", [2, 10, 60], backup::measure_rows),
     Measurement::new(&[&puts::LIMITS], "1 GB of disk", [3, 15, 90], puts::measure_rows),
     Measurement::new(
         &[&[watchers::LIMIT]],

@@ -18,6 +18,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::faces::web::local_auth::LocalAuth;
+use crate::faces::web::long_work::LongWork;
 use crate::faces::web::{Sockets, Web};
 use crate::node::{self, NodeHandle, NodeOptions, RunningNode};
 use mezza_host::api::Fault;
@@ -87,7 +88,9 @@ impl ServedNode {
         let node = running.node.clone();
         let home = home.clone();
         let stopping = stop.clone();
-        let web = Web { node: node.clone(), auth, observer, home: home.clone(), stop: stopping };
+        let work = LongWork::default();
+        let web =
+            Web { node: node.clone(), auth, observer, home: home.clone(), work, stop: stopping };
         let serving = tokio::spawn(sockets.serve(web));
         Ok(Self { node, port, url, home, running, serving, stop, _lock: lock })
     }

@@ -5,7 +5,9 @@ pub(crate) mod contacts;
 pub(crate) mod drafts;
 pub(crate) mod events;
 pub(crate) mod local_auth;
+pub(crate) mod long_work;
 pub(crate) mod mixnet;
+pub(crate) mod moving;
 pub(crate) mod notes;
 pub(crate) mod page;
 pub(crate) mod person;
@@ -34,6 +36,7 @@ use crate::faces::ports;
 use crate::node::NodeHandle;
 use crate::node::observer::Observer;
 use local_auth::LocalAuth;
+use long_work::LongWork;
 use mezza_host::api::{Exit, Fault, Refused, json};
 use mezza_host::process::home::Home;
 use mezza_host::process::local_socket;
@@ -55,6 +58,8 @@ pub(crate) struct Web {
     pub observer: Option<Arc<Observer>>,
     /// The home, for its settings and its relay.
     pub home: Home,
+    /// Work on backups that a page waits for.
+    pub work: LongWork,
     /// Becomes true when the program must stop.
     pub stop: watch::Sender<bool>,
 }
@@ -91,6 +96,7 @@ pub(crate) fn build_interface() -> (Router<Web>, utoipa::openapi::OpenApi) {
     let all = open
         .merge(person::routes())
         .merge(backup::routes())
+        .merge(moving::routes())
         .merge(contacts::routes())
         .merge(notes::routes())
         .merge(world::routes())

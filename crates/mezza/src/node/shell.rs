@@ -150,6 +150,7 @@ impl NodeShell {
         json::StatusJson {
             version: env!("CARGO_PKG_VERSION").into(),
             state: self.state(),
+            moved: self.is_moved(),
             name: self.open.as_ref().map(|open| open.device.own_identity().name),
             demo: self.options.demo,
             observer: self.options.observer.as_ref().is_some_and(|observer| observer.is_on()),

@@ -7,12 +7,14 @@
 //! ```
 
 use std::collections::BTreeSet;
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-use crate::program::{Program, json, mezza, ok, passphrase, until};
+use crate::mixnet::town::Town;
+use crate::program::{Program, json, mezza, mixnet_status, ok, passphrase, until};
 use crate::two_homes::World;
 
 const WORDS: &str = "abacus above absorb accent access acorn";
@@ -293,4 +295,115 @@ fn backup_15_slow_a_running_node_makes_backups_by_itself() {
 /// Returns the output of a command, whatever its exit code.
 fn json_or_not(home: &Path, args: &[&str]) -> String {
     String::from_utf8(mezza(home, args).stdout).unwrap()
+}
+
+/// The restored home joins the mixnet of its backup at its first start, without a command. Its charges are
+/// those of before, and a conversation that uses the mixnet only goes on in cells.
+#[test]
+fn backup_24_slow_a_restored_home_joins_its_mixnet_again() {
+    let (saved, mut ann_node, _ben_node) = Saved::start();
+    let town = Town::start(saved.world.folder());
+    let link = town.files.make_uri().unwrap().to_string();
+    let is_up = |home: &Path| mixnet_status(home)["up"] == true;
+    let both = [(&saved.ann, "Ben"), (&saved.ben, "Ann")];
+    for (home, _) in both {
+        ok(home, &["mixnet", "join", &link]);
+    }
+    until("both in the mixnet", || is_up(&saved.ann) && is_up(&saved.ben));
+    // The cards that name the mixnet go over the relay.
+    for (home, name) in both {
+        ok(home, &["send", name, "I am in a mixnet now", "--wait", "delivered"]);
+    }
+    for (home, name) in both {
+        ok(home, &["set", name, "--carriers", "mixnet"]);
+    }
+    ok(&saved.ann, &["send", "Ben", "in cells", "--wait", "delivered"]);
+    ok(&saved.ben, &["send", "Ann", "in cells, too", "--wait", "delivered"]);
+    let used = |home: &Path| mixnet_status(home)["rounds_used"].as_u64().unwrap();
+    let before = used(&saved.ann);
+    assert!(before > 0);
+    saved.make();
+    ann_node.stop(Signal::SIGKILL);
+    std::fs::remove_dir_all(&saved.ann).unwrap();
+
+    let (home, _node) = saved.restore("c");
+    until("the restored home in the mixnet", || is_up(&home));
+    assert!(used(&home) >= before, "nothing of the budget is given back");
+    let carriers = |home: &Path, name: &str| json(home, &["contacts", name])[0].clone();
+    assert_eq!(carriers(&home, "Ben")["policy"]["carriers"], serde_json::json!(["mixnet"]));
+    ok(&home, &["send", "Ben", "restored, in cells", "--wait", "delivered"]);
+    ok(&saved.ben, &["send", "Ann", "welcome back", "--wait", "delivered"]);
+    let notes = json(&home, &["log", "Ben", "--peek"]);
+    let last = &notes[notes.len() - 2..];
+    assert!(last.iter().all(|note| note["carrier"] == "mixnet"), "{last:?}");
+}
+
+/// A limit on the size of files stands for a full disk: the vault of a restore does not fit, and nothing of
+/// it is left. With room the same command succeeds.
+#[test]
+fn backup_8_slow_a_restore_onto_a_full_disk_makes_nothing() {
+    let (saved, _ann, _ben) = Saved::start();
+    for n in 0..40 {
+        ok(&saved.ann, &["send", "Ben", &format!("{n} {}", "a longer note ".repeat(100))]);
+    }
+    saved.make();
+    let home = saved.world.folder().join("c");
+    let file = saved.file.to_str().unwrap();
+    let words = saved.words.to_str().unwrap();
+    // 64 KiB: enough for the head and the keys.
+    let mut run = std::process::Command::new("sh");
+    run.args(["-c", "trap '' XFSZ; ulimit -S -f 128; exec \"$0\" \"$@\""]);
+    run.arg(env!("CARGO_BIN_EXE_mezza")).arg("--home").arg(&home);
+    run.args(["restore", file, "--passphrase-file", words]);
+    run.env("MEZZA_PASSPHRASE_FILE", saved.world.folder().join("passphrase"));
+    let output = run.stdin(std::process::Stdio::null()).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(73), "{said}");
+    assert!(!home.join("vault/head").exists() && !home.join("config.toml").exists());
+    saved.restore_into(&home);
+    let _node = saved.world.node(&home);
+    assert_eq!(texts(&home, "Ben", false).len(), 43);
+}
+
+/// File and key go over the network; the digits are typed on the old device. Wrong digits destroy nothing.
+#[test]
+fn backup_33_slow_an_identity_moves_over_the_network() {
+    let (saved, mut ann_node, _ben_node) = Saved::start();
+    ann_node.stop(Signal::SIGTERM);
+    let new = saved.world.folder().join("new");
+    let pass = saved.world.folder().join("passphrase");
+    let spawn = |home: &Path, args: &[&str]| {
+        let mut command = crate::program::command(home, &[args, &["--json"]].concat());
+        command.env("MEZZA_PASSPHRASE_FILE", &pass).stdin(std::process::Stdio::piped());
+        let mut child = command.stdout(std::process::Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        (child, lines.map(|line| serde_json::from_str::<Value>(&line.unwrap()).unwrap()))
+    };
+    let text = |value: &Value, field: &str| value[field].as_str().unwrap().to_owned();
+    for is_right in [false, true] {
+        let (mut incoming, mut shown) = spawn(&new, &["move", "in", "--listen", "127.0.0.1:0"]);
+        let begun = shown.next().unwrap();
+        let recipient = text(&begun, "recipient");
+        let address = text(&begun, "listens");
+        let args = ["move", "out", &recipient, "--to", &address];
+        let (mut outgoing, mut printed) = spawn(&saved.ann, &args);
+        let digits = text(&shown.next().unwrap(), "digits");
+        assert_eq!(printed.next().unwrap()["sent"], true);
+        let wrong = if digits == "00000000" { "11111111" } else { "00000000" };
+        let typed = if is_right { &digits } else { wrong };
+        writeln!(outgoing.stdin.take().unwrap(), "{typed}").unwrap();
+        if is_right {
+            assert_eq!(printed.next().unwrap()["moved"], true);
+            assert!(outgoing.wait().unwrap().success() && incoming.wait().unwrap().success());
+        } else {
+            assert_eq!(outgoing.wait().unwrap().code(), Some(1));
+            assert_eq!(incoming.wait().unwrap().code(), Some(69));
+            assert!(saved.ann.join("vault/head").exists() && !new.join("vault/head").exists());
+        }
+    }
+    assert!(!saved.ann.join("vault/head").exists());
+    assert!(!saved.ann.join("move.file").exists() && !new.join("move.file").exists());
+    let _node = saved.world.node(&new);
+    ok(&new, &["send", "Ben", "from the new device", "--wait", "delivered"]);
+    ok(&saved.ben, &["send", "Ann", "it looks the same", "--wait", "delivered"]);
 }

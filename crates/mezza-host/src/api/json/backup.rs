@@ -3,10 +3,10 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// A backup to be made.
+/// A backup to be made or checked.
 #[derive(Serialize, Deserialize, ToSchema)]
 pub struct BackupRequest {
-    /// The path of the new file on this machine, absolute.
+    /// The path of the file on this machine, absolute.
     pub file: String,
     /// The passphrase of the backup, at least 8 characters.
     pub passphrase: String,
@@ -55,6 +55,109 @@ pub struct BackupsJson {
     pub keep: Option<usize>,
     /// Problem with the backups, as a sentence.
     pub warning: Option<String>,
+    /// A folder of this user in which a backup can be made.
+    pub place: Option<String>,
+}
+
+/// A backup to be restored where there is no identity.
+#[derive(Deserialize, ToSchema)]
+pub struct RestoreRequest {
+    /// The path of the backup on this machine, absolute.
+    pub file: String,
+    /// The passphrase of the backup.
+    pub backup_passphrase: String,
+    /// The passphrase of the vault that is made, at least 8 characters.
+    pub passphrase: String,
+}
+
+/// How far the work on a backup is.
+#[derive(Serialize, Deserialize, ToSchema)]
+#[schema(as = Progress)]
+pub struct ProgressJson {
+    /// The work; none: there is none.
+    pub work: Option<LongWorkKind>,
+    /// Bytes that were handled.
+    pub done: u64,
+    /// Bytes that there are to handle; 0: not known yet.
+    pub total: u64,
+}
+
+/// Work that takes a while.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum LongWorkKind {
+    /// A backup is made.
+    Make,
+    /// A backup is checked.
+    Check,
+    /// A backup is restored.
+    Restore,
+    /// An identity is moved.
+    Move,
+}
+
+/// The recipient of a move: this device.
+#[derive(Serialize, Deserialize, ToSchema)]
+#[schema(as = MoveRecipient)]
+pub struct MoveRecipientJson {
+    /// `age1..`.
+    pub recipient: String,
+    /// The same as a QR code, SVG.
+    pub svg: String,
+}
+
+/// A file of a move.
+#[derive(Deserialize, ToSchema)]
+pub struct MoveFileRequest {
+    /// Its path on this machine, absolute.
+    pub file: String,
+}
+
+/// The digits of the file of a move.
+#[derive(Serialize, Deserialize, ToSchema)]
+#[schema(as = MoveDigits)]
+pub struct MoveDigitsJson {
+    /// Eight digits.
+    pub digits: String,
+}
+
+/// The last step of a move, on the new device.
+#[derive(Deserialize, ToSchema)]
+pub struct MoveInRequest {
+    /// The path of the file on this machine, absolute.
+    pub file: String,
+    /// The key that the old device shows, `mezza-move:..`.
+    pub key: String,
+    /// The passphrase of the vault that is made, at least 8 characters.
+    pub passphrase: String,
+}
+
+/// The first step of a move on the old device.
+#[derive(Deserialize, ToSchema)]
+pub struct MoveOutRequest {
+    /// The recipient that the new device shows, `age1..`.
+    pub recipient: String,
+    /// The path of the new file on this machine, absolute.
+    pub file: String,
+    /// The passphrase of the vault.
+    pub passphrase: String,
+}
+
+/// The last step of a move on the old device. It destroys the identity there.
+#[derive(Deserialize, ToSchema)]
+pub struct MoveFinishRequest {
+    /// The eight digits that the new device shows.
+    pub digits: String,
+    /// The passphrase of the vault.
+    pub passphrase: String,
+}
+
+/// The key of a move, for the new device.
+#[derive(Serialize, Deserialize, ToSchema)]
+#[schema(as = MoveKey)]
+pub struct MoveKeyJson {
+    /// `mezza-move:..`.
+    pub key: String,
 }
 
 /// Notes of a contact that a restore of either side has left open.

@@ -1,5 +1,11 @@
 //! A move with a failure of every write of both devices: never two owners, and one at the end.
 
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{Command, ExitStatus, Stdio};
+
+use rand_chacha::ChaCha20Rng;
+use rand_chacha::rand_core::{Rng as _, SeedableRng as _};
+
 use super::*;
 use crate::process::home::failing::{Failing, WriteStep};
 use crate::process::rng::OsRng;
@@ -36,9 +42,12 @@ struct World {
 
 impl World {
     fn start() -> Self {
-        let folder = tempfile::tempdir().unwrap();
+        Self::start_in(tempfile::tempdir().unwrap())
+    }
+
+    fn start_in(folder: tempfile::TempDir) -> Self {
         let old = folder.path().join("old");
-        let cost = Argon2Params::DEMO;
+        let cost = Argon2Params::OF_TESTS;
         let vault = Vault::create_with(&old, PASS, cost, &[first()], NOW, &mut OsRng).unwrap();
         vault.close().unwrap();
         let recipient = prepare_move(&folder.path().join("new"), &mut OsRng).unwrap();
@@ -67,7 +76,7 @@ impl World {
         let tombstone = self.text.as_deref().unwrap();
         let dir = &self.path("new");
         let file = &self.path("file");
-        let cost = Argon2Params::DEMO;
+        let cost = Argon2Params::OF_TESTS;
         let received = ReceivedMove { dir, file, tombstone, cost, now: NOW };
         receive_move(&received, pass, &mut OsRng)
     }
@@ -116,7 +125,7 @@ fn backup_30_a_move_takes_everything_along_and_leaves_nothing() {
     world.end("a whole move");
     let refused = Vault::open(&old, PASS, NOW).unwrap_err();
     assert!(refused.text.contains("moved"), "{refused}");
-    let made = Vault::create(&old, PASS, Argon2Params::DEMO, NOW, &mut OsRng);
+    let made = Vault::create(&old, PASS, Argon2Params::OF_TESTS, NOW, &mut OsRng);
     assert!(made.is_err(), "the key of the move is not written over");
 }
 
@@ -174,7 +183,7 @@ fn backup_32_a_key_opens_one_file_on_one_device() {
     prepare_move(&other, &mut OsRng).unwrap();
     let file = world.path("file");
     let tombstone = world.text.clone().unwrap();
-    let cost = Argon2Params::DEMO;
+    let cost = Argon2Params::OF_TESTS;
     let receive = |dir: &Path, tombstone: &str| {
         let received = ReceivedMove { dir, file: &file, tombstone, cost, now: NOW };
         receive_move(&received, pass, &mut OsRng).map_err(|fault| fault.code)
@@ -190,4 +199,78 @@ fn backup_32_a_key_opens_one_file_on_one_device() {
     *bytes.last_mut().unwrap() ^= 1;
     fs::write(&file, &bytes).unwrap();
     assert_eq!(receive(&world.path("new"), &tombstone), Ok(()));
+}
+
+/// Names the folder of a move to the process that carries it out, and the steps after which it dies.
+const FOLDER: &str = "MEZZA_TEST_MOVE";
+const STEPS: &str = "MEZZA_TEST_STEPS";
+/// Seeds of processes that are killed.
+const SEEDS: u64 = 200;
+/// A process may be killed so often before it comes to its end.
+const KILLS: usize = 3;
+
+/// Processes that carry out a move die at random steps and are started again. At every instant at most one
+/// device can run, and at the end exactly one does.
+#[test]
+fn backup_31_slow_a_process_that_is_killed_leaves_one_owner() {
+    let mut deaths = 0;
+    for seed in 0..SEEDS {
+        let mut rng = ChaCha20Rng::seed_from_u64(seed);
+        let mut world = World::start();
+        let mut kills = Vec::new();
+        let mut is_done = false;
+        while !is_done {
+            let steps = (kills.len() < KILLS).then(|| rng.next_u32() % 48);
+            kills.extend(steps);
+            let what = format!("seed {seed}, killed after {kills:?} steps");
+            let status = run_child(&world.path(""), steps);
+            is_done = status.success();
+            if !is_done {
+                assert_eq!(status.signal(), Some(9), "{what}");
+                deaths += 1;
+            }
+            world.text = fs::read_to_string(world.path("given")).ok();
+            world.assert_one_owner(&what);
+        }
+        let what = format!("seed {seed}, killed after {kills:?} steps");
+        assert!(world.opens("new"), "{what}");
+        world.end(&what);
+    }
+    // Steps beyond the end of a move kill nothing; most of them are before it.
+    assert!(deaths > SEEDS, "{deaths} processes died");
+}
+
+fn run_child(folder: &Path, steps: Option<u32>) -> ExitStatus {
+    let mut child = Command::new(std::env::current_exe().unwrap());
+    let name = "backup::moving::tests::child_that_moves";
+    child.args(["--exact", name, "--ignored", "--test-threads", "1"]).env(FOLDER, folder);
+    child.stdout(Stdio::null()).stderr(Stdio::null());
+    if let Some(steps) = steps {
+        child.env(STEPS, steps.to_string());
+    }
+    child.status().unwrap()
+}
+
+#[test]
+#[ignore = "the process of backup_31"]
+fn child_that_moves() {
+    let folder = PathBuf::from(std::env::var_os(FOLDER).expect("set by the parent"));
+    if let Some(steps) = std::env::var(STEPS).ok().and_then(|steps| steps.parse().ok()) {
+        failing::die_after(steps);
+    }
+    let [old, new, file] = ["old", "new", "file"].map(|name| folder.join(name));
+    let is_new = Vault::exists(&new);
+    if !is_new || new.join("move-in").exists() {
+        let own = if is_new { None } else { Some(prepare_move(&new, &mut OsRng).unwrap()) };
+        if let Some(recipient) = own.filter(|_| !old.join(MOVED).exists()) {
+            write_move(&old, PASS, &recipient, &file, NOW, &mut OsRng).unwrap();
+        }
+        let digits = move_digits(&file).unwrap();
+        let text = finish_move(&old, pass, &digits, NOW, &mut OsRng).unwrap();
+        // The user reads the key from the screen.
+        fs::write(folder.join("given"), &text).unwrap();
+        let cost = Argon2Params::OF_TESTS;
+        let received = ReceivedMove { dir: &new, file: &file, tombstone: &text, cost, now: NOW };
+        receive_move(&received, pass, &mut OsRng).unwrap();
+    }
 }

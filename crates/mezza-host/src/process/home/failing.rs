@@ -5,6 +5,8 @@ use std::fs::File;
 use std::io::{self, Write as _};
 
 use nix::errno::Errno;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 
 /// A step that can fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,6 +80,35 @@ struct Plan {
 
 thread_local! {
     static PLAN: Cell<Option<Plan>> = const { Cell::new(None) };
+    /// Steps of this thread until the process is killed.
+    static LIFE: Cell<Option<u32>> = const { Cell::new(None) };
+}
+
+/// Has this process killed at a step of this thread, after `steps` others: as by `kill -9`, or as if the
+/// battery died.
+pub fn die_after(steps: u32) {
+    LIFE.set(Some(steps));
+}
+
+/// Counts a step, and returns true if the process dies in it.
+fn is_last_step() -> bool {
+    let left = LIFE.get();
+    LIFE.set(left.map(|steps| steps.saturating_sub(1)));
+    left == Some(0)
+}
+
+/// Counts a step that does not fail. The process may be killed before it.
+pub fn pass_step() {
+    if is_last_step() {
+        die();
+    }
+}
+
+fn die() -> ! {
+    let _ = kill(Pid::this(), Signal::SIGKILL);
+    loop {
+        std::thread::park();
+    }
 }
 
 /// While this value lives, one step of this thread fails.
@@ -100,6 +131,11 @@ impl Drop for Failing {
 
 /// Returns the planned result of this step on this thread.
 pub fn planned_result(step: WriteStep) -> io::Result<()> {
+    pass_step();
+    fail_if_planned(step)
+}
+
+fn fail_if_planned(step: WriteStep) -> io::Result<()> {
     let Some(plan) = PLAN.get().filter(|plan| plan.step == step) else { return Ok(()) };
     if plan.after > 0 {
         PLAN.set(Some(Plan { after: plan.after - 1, ..plan }));
@@ -116,6 +152,10 @@ pub fn is_full() -> bool {
 
 /// Writes `bytes`, or half of them if the plan is to fail.
 pub fn at_write(file: &mut File, bytes: &[u8]) -> io::Result<()> {
-    planned_result(WriteStep::Write)
-        .inspect_err(|_| drop(file.write_all(&bytes[..bytes.len() / 2])))
+    let half = &bytes[..bytes.len() / 2];
+    if is_last_step() {
+        let _ = file.write_all(half);
+        die();
+    }
+    fail_if_planned(WriteStep::Write).inspect_err(|_| drop(file.write_all(half)))
 }

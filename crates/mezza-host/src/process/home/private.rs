@@ -187,7 +187,7 @@ pub(crate) fn put_file(path: &Path, bytes: &[u8]) -> Result<(), Fault> {
 }
 
 /// Makes the names in a folder durable.
-pub(crate) fn sync_folder(folder: &Path) -> Result<(), Fault> {
+pub fn sync_folder(folder: &Path) -> Result<(), Fault> {
     sync_parent(&folder.join(FRESH)).map_err(|error| cannot_write(folder, &error))
 }
 

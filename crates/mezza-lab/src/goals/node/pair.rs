@@ -147,6 +147,11 @@ impl<B: Backend> DevicePair<B> {
         std::mem::take(&mut self.batches)
     }
 
+    /// Returns the device of the writer.
+    pub fn writer_device(&self) -> &Device<B> {
+        &self.devices[0]
+    }
+
     /// Returns the time of the simulation.
     pub fn now(&self) -> Time {
         self.now

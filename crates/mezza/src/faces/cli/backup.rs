@@ -2,8 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-use mezza_core::Time;
-use mezza_messenger::RecordChange;
 use serde_json::json;
 use zeroize::Zeroizing;
 
@@ -13,13 +11,14 @@ use super::people::find_contact;
 use super::{CliContext, person, show};
 use crate::faces::passphrase;
 use crate::faces::served;
+use crate::faces::web::backup::describe_manifest;
 use mezza_host::api::json::{self as api, BackupJson, BackupsJson};
 use mezza_host::api::{Exit, Fault, Refused, words};
-use mezza_host::backup::{BackupManifest, BackupReader};
+use mezza_host::backup::{self, BackupManifest, BackupReader};
 use mezza_host::clock::Clock;
 use mezza_host::process::home::private;
 use mezza_host::process::rng::OsRng;
-use mezza_host::store::{Argon2Params, Vault};
+use mezza_host::store::Vault;
 
 /// Notes of one answer of the node while a conversation is exported.
 const EXPORT_PAGE: usize = 500;
@@ -85,7 +84,7 @@ fn make(context: &CliContext, asked: &BackupFileArgs) -> Result<(), Fault> {
 
 fn check(context: &CliContext, asked: &BackupFileArgs) -> Result<(), Fault> {
     let manifest = open(asked)?.1;
-    let checked = backup_json(&asked.file, &manifest);
+    let checked = describe_manifest(&show::format_path(&asked.file), &manifest);
     context.out.print_either(&checked, described(&checked));
     context.out.print_line("the whole file was read; nothing was written");
     Ok(())
@@ -112,50 +111,14 @@ pub(crate) fn restore_home(context: &CliContext, asked: &BackupFileArgs) -> Resu
     let _lock = served::lock_home(&context.home)?;
     let pass = passphrase::ask_new(None)?;
     let now = Clock::system().date();
-    let settings = fill_vault(&mut reader, &context.home.vault(), &pass, now)?;
-    put_settings(context, &settings);
-    let restored = backup_json(&asked.file, &manifest);
+    if let Some(fault) = backup::restore_home(&context.home, &mut reader, &pass, now, &mut OsRng)? {
+        context.out.print_aside(&format!("the settings were not restored: {}", fault.text));
+    }
+    let restored = describe_manifest(&show::format_path(&asked.file), &manifest);
     let home = context.home.root().display();
     context.out.print_either(&restored, format!("restored into {home}: {}", described(&restored)));
     context.out.print_line("next: `mezza node run`; every contact sees that a backup was restored");
     Ok(())
-}
-
-/// Makes the vault, in one transaction. Returns the settings of the backup.
-fn fill_vault(
-    reader: &mut BackupReader,
-    folder: &Path,
-    pass: &[u8],
-    now: Time,
-) -> Result<String, Fault> {
-    let mut settings = String::new();
-    let cost = Argon2Params::measured()?;
-    Vault::create_filled(folder, pass, cost, now, &mut OsRng, |rng, put| {
-        let read = reader.read_rows(now, rng, &mut |row: RecordChange| put(row))?;
-        settings = read.settings;
-        Ok(())
-    })?;
-    Ok(settings)
-}
-
-/// Writes the settings of a backup where there are none. A home without them works as well.
-fn put_settings(context: &CliContext, settings: &str) {
-    if settings.is_empty() {
-        return;
-    }
-    if let Err(fault) = private::create(&context.home.config(), settings.as_bytes()) {
-        context.out.print_aside(&format!("the settings were not restored: {}", fault.text));
-    }
-}
-
-fn backup_json(file: &Path, manifest: &BackupManifest) -> BackupJson {
-    BackupJson {
-        file: show::format_path(file),
-        made_ms: manifest.made_ms,
-        program: manifest.program.clone(),
-        contacts: manifest.counts.contacts,
-        notes: manifest.counts.notes,
-    }
 }
 
 fn described(backup: &BackupJson) -> String {

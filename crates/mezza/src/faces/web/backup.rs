@@ -1,21 +1,25 @@
-//! Backups, and notes that a restore has left open.
+//! Backups, restores, and notes that a restore has left open.
 
-use std::path::PathBuf;
+use std::path::{Path as FilePath, PathBuf};
 
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
-use mezza_core::Wiping;
+use mezza_core::{Time, Wiping};
 use mezza_messenger::Command;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use super::long_work::{absolute_path, run_blocking};
 use super::notes::client_id;
 use super::{ApiResult, JsonBody, Web};
 use crate::faces::passphrase;
+use mezza_host::api::json::LongWorkKind;
 use mezza_host::api::views::note_id;
 use mezza_host::api::{Exit, Fault, Refused, json};
-use mezza_host::backup::{AutoBackup, BackupKey, Recipient};
+use mezza_host::backup::{
+    AutoBackup, BackupKey, BackupManifest, BackupReader, Recipient, WorkProgress, restore_home,
+};
 use mezza_host::process::rng::OsRng;
 
 /// The handlers of this file.
@@ -23,6 +27,9 @@ pub(crate) fn routes() -> OpenApiRouter<Web> {
     OpenApiRouter::new()
         .routes(routes!(describe, make))
         .routes(routes!(make_automatic, stop_automatic))
+        .routes(routes!(check))
+        .routes(routes!(restore))
+        .routes(routes!(progress))
         .routes(routes!(send_again))
 }
 
@@ -71,17 +78,101 @@ async fn make(
     let pass = Wiping::new(body.passphrase.into_bytes());
     passphrase::check_new(&pass)
         .map_err(|fault| Refused::new("passphrase_short", Fault { code: Exit::Usage, ..fault }))?;
-    let path = PathBuf::from(&body.file);
-    if !path.is_absolute() {
-        return Err(Refused::malformed("the path of a backup begins with `/`", "name its folder"));
-    }
+    let path = absolute_path(&body.file)?;
     // An unlocked vault is asked for first: a second of scrypt would be lost.
     web.node.ask(|shell| shell.own_identity()).await?;
-    let key = tokio::task::spawn_blocking(move || {
-        BackupKey::draw(&Recipient::Passphrase(&pass), &mut OsRng)
+    let work = web.work.begin(LongWorkKind::Make)?;
+    let key =
+        run_blocking(move || BackupKey::draw(&Recipient::Passphrase(&pass), &mut OsRng)).await?;
+    let made = web.node.ask(move |shell| shell.write_backup(&path, &key, &work.progress)).await;
+    made.map(Json)
+}
+
+/// Open a backup and check all of it. Nothing is written.
+#[utoipa::path(post, path = "/v1/backup/check", request_body = json::BackupRequest,
+    responses((status = 200, body = json::BackupJson), (status = 403, body = json::Problem)))]
+async fn check(
+    State(web): State<Web>,
+    JsonBody(body): JsonBody<json::BackupRequest>,
+) -> ApiResult<json::BackupJson> {
+    let pass = Wiping::new(body.passphrase.into_bytes());
+    let path = absolute_path(&body.file)?;
+    let now = web.node.ask(|shell| Ok(shell.status())).await?.now_ms;
+    let work = web.work.begin(LongWorkKind::Check)?;
+    let checked = run_blocking(move || {
+        let mut reader = open_backup(&path, &pass, &work.progress, 1)?;
+        let read = reader.read_rows(Time::from_ms(now), &mut OsRng, &mut |_| Ok(()))?;
+        Ok(describe_manifest(&body.file, &read.manifest))
     });
-    let key = key.await.map_err(|_| Fault::bug("the key of the backup was not made"))??;
-    web.node.ask(move |shell| shell.write_backup(&path, &key)).await.map(Json)
+    checked.await.map(Json)
+}
+
+/// Opens a backup that is read so many times.
+fn open_backup(
+    path: &FilePath,
+    pass: &[u8],
+    progress: &WorkProgress,
+    passes: u64,
+) -> Result<BackupReader, Fault> {
+    let mut reader = BackupReader::open_with_passphrase(path, pass)?;
+    progress.set_total(passes * path.metadata().map_or(0, |found| found.len()));
+    reader.report_to(progress.clone());
+    Ok(reader)
+}
+
+/// Returns what is known of a backup whose manifest was read.
+pub(crate) fn describe_manifest(file: &str, manifest: &BackupManifest) -> json::BackupJson {
+    json::BackupJson {
+        file: file.into(),
+        made_ms: manifest.made_ms,
+        program: manifest.program.clone(),
+        contacts: manifest.counts.contacts,
+        notes: manifest.counts.notes,
+    }
+}
+
+/// Make the vault of this home out of a backup, and unlock it.
+#[utoipa::path(post, path = "/v1/restore", request_body = json::RestoreRequest,
+    responses((status = 201, body = json::StatusJson), (status = 403, body = json::Problem),
+        (status = 409, body = json::Problem)))]
+async fn restore(
+    State(web): State<Web>,
+    JsonBody(body): JsonBody<json::RestoreRequest>,
+) -> Result<(StatusCode, Json<json::StatusJson>), Refused> {
+    let backup_pass = Wiping::new(body.backup_passphrase.into_bytes());
+    let pass = Wiping::new(body.passphrase.into_bytes());
+    passphrase::check_new(&pass)
+        .map_err(|fault| Refused::new("passphrase_short", Fault { code: Exit::Usage, ..fault }))?;
+    let path = absolute_path(&body.file)?;
+    let status = web.node.ask(|shell| Ok(shell.status())).await?;
+    if status.state != json::NodeStateJson::Empty {
+        return Err(Refused::exists());
+    }
+    let now = Time::from_ms(status.now_ms);
+    let work = web.work.begin(LongWorkKind::Restore)?;
+    let home = web.home.clone();
+    let pass = run_blocking(move || {
+        // The whole file is checked before anything is made (BACKUP-8).
+        let mut reader = open_backup(&path, &backup_pass, &work.progress, 2)?;
+        reader.read_rows(now, &mut OsRng, &mut |_| Ok(()))?;
+        if let Some(fault) = restore_home(&home, &mut reader, &pass, now, &mut OsRng)? {
+            tracing::warn!(code = fault.code.number(), "the settings were not restored");
+        }
+        Ok(pass)
+    });
+    let pass = pass.await?;
+    let status = web.node.ask(move |shell| {
+        shell.unlock_vault(&pass)?;
+        Ok(shell.status())
+    });
+    Ok((StatusCode::CREATED, Json(status.await?)))
+}
+
+/// How far the work on a backup is.
+#[utoipa::path(get, path = "/v1/backup/progress",
+    responses((status = 200, body = json::ProgressJson)))]
+async fn progress(State(web): State<Web>) -> Json<json::ProgressJson> {
+    Json(web.work.describe())
 }
 
 /// Send a note that a restore has left open.

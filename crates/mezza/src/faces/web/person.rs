@@ -112,6 +112,8 @@ async fn create(
     let pass = Wiping::new(body.passphrase.into_bytes());
     passphrase::check_new(&pass)
         .map_err(|fault| Refused::new("passphrase_short", Fault { code: Exit::Usage, ..fault }))?;
+    // A restore makes the vault of this home.
+    web.work.check_idle()?;
     let relay = body.relay.filter(|relay| !relay.trim().is_empty());
     let relay = relay.as_deref().map(relay_of).transpose()?;
     let status = web.node.ask(move |shell| {

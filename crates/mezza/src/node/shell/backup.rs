@@ -4,18 +4,20 @@ use std::fs;
 use std::path::Path;
 
 use mezza_core::{Machine as _, Time};
+use mezza_messenger::device::backup::BackupView;
 use mezza_messenger::io::NetworkAddress;
 use mezza_messenger::{Device, WriteBatch};
 
-use mezza_host::api::Refused;
 use mezza_host::api::json::{BackupJson, BackupsJson, HealthLine};
 use mezza_host::api::words;
+use mezza_host::api::{Exit, Fault, Refused};
 use mezza_host::backend::AwsLc;
 use mezza_host::backup::{
-    AutoBackup, AutoFailure, AutoFile, BackupContent, BackupKey, BackupState, write_backup,
+    AutoBackup, AutoFailure, AutoFile, BackupContent, BackupKey, BackupState, WorkProgress,
+    write_backup,
 };
 use mezza_host::process::rng::OsRng;
-use mezza_host::store::MOVED;
+use mezza_host::store::{MOVED, Vault};
 
 use super::NodeShell;
 use super::network::join_input;
@@ -76,20 +78,27 @@ impl NodeShell {
     pub fn describe_backups(&self) -> Result<BackupsJson, Refused> {
         let state = self.backup_state()?;
         let auto = state.auto.as_ref();
-        let warning = state.warning(self.date());
+        let warning = self.backup_warning();
         Ok(BackupsJson {
             made_ms: state.made_ms,
             folder: auto.map(|auto| auto.folder.clone()),
             every_s: auto.map(|auto| auto.every_s),
             keep: auto.map(|auto| auto.keep),
             warning: warning.map(|(text, next)| format!("{text}; {next}")),
+            place: std::env::home_dir().map(|folder| folder.display().to_string()),
         })
+    }
+
+    /// Returns what is wrong with the backups, and the next step; `None` if nothing is.
+    fn backup_warning(&self) -> Option<(String, &'static str)> {
+        let oldest = BackupView::new(self.unlocked_device().ok()?).notes().next();
+        self.backup_state().ok()?.warning(self.date(), oldest.map(|note| note.at))
     }
 
     /// The line of the node's health about backups.
     pub(super) fn backup_line(&self) -> Option<HealthLine> {
         let state = self.backup_state().ok()?;
-        if let Some((text, next)) = state.warning(self.date()) {
+        if let Some((text, next)) = self.backup_warning() {
             return Some(HealthLine::bad("backup", &text, next));
         }
         let Some(made_ms) = state.made_ms else {
@@ -124,7 +133,7 @@ impl NodeShell {
         let Some(mut auto) = state.and_then(|state| state.auto) else { return };
         let made =
             auto.next_file(now, &mut OsRng).map_err(Refused::from).and_then(|(path, key)| {
-                self.write_backup(&path, &key)?;
+                self.write_backup(&path, &key, &WorkProgress::default())?;
                 Ok(path)
             });
         match made {
@@ -148,8 +157,32 @@ impl NodeShell {
     /// Returns the refusal of a command that needs a vault: the vault never existed, or has moved
     /// to another device.
     pub(super) fn no_identity(&self) -> Refused {
-        let is_moved = self.options.vault.join(MOVED).exists();
-        if is_moved { Refused::moved() } else { Refused::empty() }
+        if self.is_moved() { Refused::moved() } else { Refused::empty() }
+    }
+
+    /// Returns true if the identity of this home has moved away (BACKUP-31).
+    pub(super) fn is_moved(&self) -> bool {
+        self.options.vault.join(MOVED).exists()
+    }
+
+    /// Ends everything that runs, so that the vault can be moved away. Rounds of a mixnet, which go on
+    /// while a vault is locked, end as well (BACKUP-30).
+    ///
+    /// # Errors
+    /// There is no identity here, or it is the one of the demonstration.
+    pub fn stop_to_move(&mut self) -> Result<(), Refused> {
+        if self.options.demo {
+            let next = "make an identity of your own first";
+            let fault = Fault::new(Exit::Usage, "a demonstration is not moved", next);
+            return Err(Refused::new("demo", fault));
+        }
+        if !Vault::exists(&self.options.vault) {
+            return Err(self.no_identity());
+        }
+        self.lock_vault();
+        drop(self.adapters.take_line());
+        self.adapters.on_device_gone();
+        Ok(())
     }
 
     /// Writes a backup to a new file. The state of the device at this moment is in it, and all of it is
@@ -157,14 +190,20 @@ impl NodeShell {
     ///
     /// # Errors
     /// The vault is locked, there is a file already, or the disk refuses.
-    pub fn write_backup(&mut self, path: &Path, key: &BackupKey) -> Result<BackupJson, Refused> {
+    pub fn write_backup(
+        &mut self,
+        path: &Path,
+        key: &BackupKey,
+        progress: &WorkProgress,
+    ) -> Result<BackupJson, Refused> {
         let made = self.date();
         // Facts that wait for the next commit are in the device already, and so in the backup. They are
         // committed first, so that no backup is ahead of its vault.
         self.commit_later()?;
         let settings = self.settings_without_paths();
         let device = self.unlocked_device()?;
-        let content = BackupContent { device, settings: &settings, made };
+        let content =
+            BackupContent { device, settings: &settings, made, progress: progress.clone() };
         let manifest = write_backup(path, key, &content, &mut OsRng)?;
         let mut state = self.backup_state()?.clone();
         state.made_ms = Some(made.as_ms());

@@ -21,6 +21,7 @@ use mezza_host::process::home::failing::{Failing, WriteStep};
 use mezza_servers::relay::{self, RelayConfig};
 
 mod away;
+mod backups;
 mod clock;
 mod dates;
 mod kept;
