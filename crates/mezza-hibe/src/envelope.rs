@@ -168,8 +168,30 @@ impl EnvelopeKey {
         tick: Tick,
         rng: &mut dyn CryptoRng,
     ) -> Result<Self, EncapsulateError> {
+        Self::with_scalar(system, key, tick, Fr::random(rng))
+    }
+
+    /// Encapsulates for `tick` with r = `coins` modulo q (HIBE-90). `coins` are 64 bytes that are
+    /// uniform, secret, and used for one payload only.
+    ///
+    /// # Errors
+    /// `tick` is not in the epoch of `key`.
+    pub fn from_coins(
+        system: &System,
+        key: &SealKey,
+        tick: Tick,
+        coins: &Wiping<[u8; 64]>,
+    ) -> Result<Self, EncapsulateError> {
+        Self::with_scalar(system, key, tick, Fr::from_wide(coins))
+    }
+
+    fn with_scalar(
+        system: &System,
+        key: &SealKey,
+        tick: Tick,
+        r: Fr,
+    ) -> Result<Self, EncapsulateError> {
         key.check_tick(tick)?;
-        let r = Fr::random(rng);
         let c = header_bytes(&bkp::compute_header(system, &key.identity, &r));
         let keys = body_keys(&key.card, tick, &c, &key.base.pow(&r).to_bytes());
         let binding = build_binding(&key.card, tick, &c);

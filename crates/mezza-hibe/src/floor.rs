@@ -200,6 +200,15 @@ impl FloorRules {
         self.0.iter_mut().for_each(|of| of.rule.set_trust(trust));
     }
 
+    /// Notes that the user confirmed `current` as the tick, for all lives.
+    pub fn confirm_tick(&mut self, tree: &KeyTree, current: Tick, boot_ms: u64) {
+        for LifeRule { life, rule } in &mut self.0 {
+            if let Some(epoch) = tree.card().find_floor_epoch(*life, current) {
+                rule.confirm_epoch(epoch, boot_ms);
+            }
+        }
+    }
+
     /// Returns the floor of each life at boot time `boot_ms`. `current` is the tick of
     /// [`ClockTrust::earliest_tick`], or `None` without a clock.
     pub fn update_floors(

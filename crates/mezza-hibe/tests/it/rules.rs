@@ -1,5 +1,6 @@
 //! A test for each rule of `docs/protocols/hibe.md` that is in force and is not of the tree.
 
+use mezza_core::Wiping;
 use mezza_hibe::bkp::{DerivedKeys, MasterSecret, NodeKey};
 use mezza_hibe::curve::{Fr, G1Affine, G2Affine};
 use mezza_hibe::pairing::{PairingEngine, PairingKernel};
@@ -335,6 +336,25 @@ fn hibe_47_the_key_of_an_envelope_is_used_once_and_in_its_epoch() {
     // It encapsulates for no other epoch.
     assert_eq!(key(Tick(first.0 + 5)).err(), Some(EncapsulateError::Over));
     assert_eq!(key(Tick(first.0 - 1)).err(), Some(EncapsulateError::NotYet));
+}
+
+#[test]
+fn hibe_90_coins_decide_the_envelope_and_no_two_coins_the_same() {
+    let Person { system, tree } = Person::new(41, NOW);
+    let key = tree.card().seal_key(NOW).expect("its life");
+    let seal = |coins: u8, text: &[u8]| {
+        let coins = Wiping::new([coins; 64]);
+        let key = EnvelopeKey::from_coins(&system, &key, NOW, &coins).expect("the tick of the key");
+        let binding = *key.binding();
+        (binding, key.seal(text, Bucket::SMALLEST, NOW).expect("it fits").into_bytes())
+    };
+    let (binding, envelope) = seal(1, b"text");
+    assert_eq!(seal(1, b"text"), (binding, envelope.clone()), "the same after a crash");
+    assert_eq!(seal(1, b"another").0, binding, "known before the text is");
+    assert_ne!(seal(2, b"text").0, binding);
+    let held = Person { system: System::new(), tree }.hold(NOW);
+    let Trial::Opened(opened) = trial_open(&system, &held, &envelope) else { panic!("opens") };
+    assert!(*opened.payload == b"text"[..] && opened.binding == binding);
 }
 
 #[test]
