@@ -7,6 +7,7 @@
 //!                         both overwritten where they lie               (module `slots`)
 //!   records.db     0600   sealed records under the bucket keys          (modules `rows`, `record`)
 //!   records.db-wal 0600   SQLite's log of them while the vault is open
+//!   tree.ring      0600   keys of the key tree of the mesh, if there is one (module `tree_ring`)
 //!   lock           0600   held by the one process that has the vault    (module `lock`)
 //! ```
 //!
@@ -35,6 +36,7 @@ pub mod log_file;
 pub mod record;
 pub(crate) mod rows;
 pub mod tree_folder;
+mod tree_ring;
 pub mod typed;
 pub mod witness;
 
@@ -51,6 +53,7 @@ use mezza_messenger::{RecordKind, Unread, WriteBatch};
 
 use crate::clock::WrittenDate;
 use crate::process::lock::Lock;
+use crate::process::rng::OsRng;
 use aead::TAG_BYTES;
 pub use argon::Argon2Params;
 use bucket::RetentionCode;
@@ -61,6 +64,7 @@ use keyring::Keyring;
 use record::RecordContent;
 pub use record::RecordHeader;
 use rows::{Rows, damage_fault};
+use tree_ring::TreeRing;
 
 use crate::api::{Exit, Fault, Refused};
 use crate::process::home::private;
@@ -107,6 +111,13 @@ impl Memory {
     }
 }
 
+/// The files of a vault that is being opened.
+struct OpenedFiles {
+    rows: Rows,
+    ring: Keyring,
+    lock: Lock,
+}
+
 /// The records of the database, and the unreadable rows.
 #[derive(Default)]
 struct Loaded {
@@ -135,6 +146,7 @@ pub struct Vault {
     deadline: Time,
     /// The key for data about this vault outside of it.
     outside: Secret<32>,
+    tree_ring: TreeRing,
     _lock: Lock,
 }
 
@@ -207,7 +219,8 @@ impl Vault {
         let mut rows = Rows::create(&dir.join(RECORDS))?;
         let today = RetentionCode::rolling(now.as_days());
         rows.transaction(|writing| commit::put_memory(writing, &ring, today))?;
-        Ok((Self::new(rows, ring, lock, &master, now), head))
+        let opened = OpenedFiles { rows, ring, lock };
+        Ok((Self::new(dir, opened, &master, now), head))
     }
 
     /// The head comes last: with it the vault exists.
@@ -270,7 +283,8 @@ impl Vault {
     pub fn reload_records(&mut self) -> Result<Vec<Record>, Fault> {
         let loaded = self.load_rows()?;
         (self.index, self.unread) = (loaded.index, loaded.unread);
-        Ok(loaded.records)
+        let ring = self.tree_ring.read().map(|ring| (RecordKind::TreeRing, Vec::new(), ring));
+        Ok(loaded.records.into_iter().chain(ring).collect())
     }
 
     /// The rows that are quarantined.
@@ -285,6 +299,14 @@ impl Vault {
         key: &[u8],
     ) -> Result<Option<(RecordHeader, Vec<u8>)>, Fault> {
         self.index.get(&record_name(kind, key)).map(|row| self.rows.read_row(row.id)).transpose()
+    }
+
+    /// Replaces the keyring of the key tree, durably.
+    ///
+    /// # Errors
+    /// 73 if the disk refuses.
+    pub fn store_tree_ring(&self, keyring: &[u8]) -> Result<(), Fault> {
+        self.tree_ring.write(keyring, &mut OsRng)
     }
 
     /// Does the work due at `now`: change of day, end of expiry buckets, hourly checkpoint.
@@ -324,7 +346,8 @@ impl Vault {
         self.rows.close()
     }
 
-    fn new(rows: Rows, ring: Keyring, lock: Lock, master: &MasterKey, now: Time) -> Self {
+    fn new(dir: &Path, opened: OpenedFiles, master: &MasterKey, now: Time) -> Self {
+        let OpenedFiles { rows, ring, lock } = opened;
         Self {
             remembered: ring.generation(),
             rows,
@@ -336,6 +359,7 @@ impl Vault {
             hour: now.as_hours(),
             deadline: next_hour(now),
             outside: master.derive(OUTSIDE),
+            tree_ring: TreeRing::new(dir, master),
             _lock: lock,
         }
     }
@@ -367,7 +391,7 @@ impl Vault {
         let rows = Rows::open(&dir.join(RECORDS))?;
         // Determine the date before the first tick, which erases by it (MSG-103).
         let now = date(date::read_written(&rows, &ring)?, ring.newest_day());
-        let mut vault = Self::new(rows, ring, lock, master, now);
+        let mut vault = Self::new(dir, OpenedFiles { rows, ring, lock }, master, now);
         vault.check_generation()?;
         vault.tick(now)?;
         vault.last_id = vault.rows.last_id()?;
@@ -460,7 +484,7 @@ fn remove_leftovers(dir: &Path) -> Result<(), Fault> {
     private::sweep_leftover(&dir.join(HEAD))?;
     private::sweep_leftover(&dir.join(KEYRING))?;
     let files = rows::database_files(&dir.join(RECORDS));
-    for file in files.iter().chain([&dir.join(KEYRING)]) {
+    for file in files.iter().chain([&dir.join(KEYRING), &dir.join(tree_ring::FILE)]) {
         match fs::remove_file(file) {
             Err(error) if error.kind() != ErrorKind::NotFound => {
                 return Err(private::cannot_write(file, &error));

@@ -113,7 +113,8 @@ impl Driver {
                 }
                 Output::Notify(event) => self.print_event(who, event),
                 // Outputs for a mixnet: neither device has joined one.
-                Output::Carrier(CarrierOutput::Mixnet(_)) | Output::Durable(..) => {}
+                Output::Carrier(CarrierOutput::Mixnet(_) | CarrierOutput::Mesh(_))
+                | Output::Durable(..) => {}
             }
         }
         replies

@@ -1,6 +1,7 @@
 //! The carriers behind one port. Only this file lists the carriers and their types.
 
 mod carrier;
+pub mod mesh;
 pub mod mixnet;
 mod port;
 pub mod relay;
@@ -12,8 +13,9 @@ use mezza_lanes::{Kernel, portable};
 
 use crate::backup::BackupNetwork;
 use crate::error::DeviceError;
-use crate::io::{At, Input};
+use crate::io::{At, Input, KeyringStep};
 use crate::view::NetworkView;
+use mesh::{Mesh, MeshInput, MeshOutput};
 use mixnet::{Mixnet, MixnetInput, MixnetLine, MixnetOutput};
 use relay::{Relay, RelayInput, RelayOutput};
 
@@ -28,6 +30,8 @@ pub enum CarrierInput {
     Relay(RelayInput),
     /// An event of the mixnet, or a request of the user to it.
     Mixnet(MixnetInput),
+    /// An event of the mesh node, or a request of the user to it.
+    Mesh(MeshInput),
 }
 
 /// A request from a carrier to the driver.
@@ -36,9 +40,43 @@ pub enum CarrierOutput {
     Relay(RelayOutput),
     /// A request to the connection of the mixnet.
     Mixnet(MixnetOutput),
+    /// A request to the mesh node.
+    Mesh(MeshOutput),
 }
 
-snapshot!(enum CarrierOutput [Relay(a), Mixnet(a)]);
+snapshot!(enum CarrierOutput [Relay(a), Mixnet(a), Mesh(a)]);
+
+impl CarrierOutput {
+    /// Returns the step of a keyring that the driver stores by itself (MSG-135).
+    ///
+    /// # Errors
+    /// Any other request, which goes to the driver's part for its carrier.
+    pub fn into_keyring_step(self) -> Result<KeyringStep, Self> {
+        match self {
+            Self::Mesh(MeshOutput::Keyring(step)) => Ok(step),
+            other => Err(other),
+        }
+    }
+}
+
+impl CarrierInput {
+    /// Returns the report that the keyring step of this generation is durable.
+    pub fn keyring_stored(generation: u64) -> Self {
+        Self::Mesh(MeshInput::KeyringStored { generation })
+    }
+}
+
+impl From<MeshInput> for CarrierInput {
+    fn from(input: MeshInput) -> Self {
+        Self::Mesh(input)
+    }
+}
+
+impl From<MeshOutput> for CarrierOutput {
+    fn from(output: MeshOutput) -> Self {
+        Self::Mesh(output)
+    }
+}
 
 impl From<RelayInput> for CarrierInput {
     fn from(input: RelayInput) -> Self {
@@ -75,6 +113,7 @@ impl fmt::Debug for CarrierInput {
         match self {
             Self::Relay(input) => write!(f, "{input:?}"),
             Self::Mixnet(input) => write!(f, "{input:?}"),
+            Self::Mesh(input) => write!(f, "{input:?}"),
         }
     }
 }
@@ -84,6 +123,7 @@ impl fmt::Debug for CarrierOutput {
         match self {
             Self::Relay(output) => write!(f, "{output:?}"),
             Self::Mixnet(output) => write!(f, "{output:?}"),
+            Self::Mesh(output) => write!(f, "{output:?}"),
         }
     }
 }
@@ -92,9 +132,10 @@ impl fmt::Debug for CarrierOutput {
 pub struct CarrierSet<B: Backend> {
     pub(crate) relay: Relay<B>,
     pub(crate) mixnet: Mixnet<B>,
+    pub(crate) mesh: Mesh,
 }
 
-snapshot!(struct CarrierSet<B> { relay, mixnet });
+snapshot!(struct CarrierSet<B> { relay, mixnet, mesh });
 
 impl<B: Backend> Default for CarrierSet<B> {
     fn default() -> Self {
@@ -105,7 +146,7 @@ impl<B: Backend> Default for CarrierSet<B> {
 impl<B: Backend> CarrierSet<B> {
     /// Creates the carriers without a relay and a network; the mixnet client computes on `kernel`.
     pub fn new(kernel: &'static dyn Kernel) -> Self {
-        Self { relay: Relay::default(), mixnet: Mixnet::new(kernel) }
+        Self { relay: Relay::default(), mixnet: Mixnet::new(kernel), mesh: Mesh::default() }
     }
 
     /// Adds the mixnet line that the locked device kept open, so that it continues (MIX-78).
@@ -137,12 +178,12 @@ impl<B: Backend> Port for CarrierSet<B> {
     type Output = CarrierOutput;
 
     fn all_carriers(&self) -> impl Iterator<Item = &dyn Carrier> {
-        let all: [&dyn Carrier; 2] = [&self.relay, &self.mixnet];
+        let all: [&dyn Carrier; 3] = [&self.relay, &self.mixnet, &self.mesh];
         all.into_iter()
     }
 
     fn all_carriers_mut(&mut self) -> impl Iterator<Item = &mut dyn Carrier> {
-        let all: [&mut dyn Carrier; 2] = [&mut self.relay, &mut self.mixnet];
+        let all: [&mut dyn Carrier; 3] = [&mut self.relay, &mut self.mixnet, &mut self.mesh];
         all.into_iter()
     }
 
@@ -155,11 +196,13 @@ impl<B: Backend> Port for CarrierSet<B> {
         match input {
             CarrierInput::Relay(input) => self.relay.handle_input(input, seals, at),
             CarrierInput::Mixnet(input) => self.mixnet.handle_input(input, at),
+            CarrierInput::Mesh(input) => self.mesh.handle_input(input, at),
         }
     }
 
     fn poll(&mut self) -> Option<CarrierOutput> {
         let relay = self.relay.poll().map(CarrierOutput::Relay);
-        relay.or_else(|| self.mixnet.poll().map(CarrierOutput::Mixnet))
+        let mixnet = relay.or_else(|| self.mixnet.poll().map(CarrierOutput::Mixnet));
+        mixnet.or_else(|| self.mesh.poll().map(CarrierOutput::Mesh))
     }
 }

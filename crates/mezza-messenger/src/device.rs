@@ -20,6 +20,7 @@ mod contact;
 mod due;
 mod first;
 mod hand;
+mod knock;
 mod leave;
 mod own_card;
 mod parts;

@@ -81,6 +81,9 @@ pub enum PersonError {
     /// The limit of remembered networks is reached, so no further one can be joined (MSG-97).
     #[error("too many mixnets were left")]
     TooManyNetworks,
+    /// Nobody vouches for the clock, which keys depend on.
+    #[error("nobody vouches for this clock")]
+    NoClock,
     /// There are more relays than a card of this version may name.
     #[error("too many relays")]
     TooManyRelays,

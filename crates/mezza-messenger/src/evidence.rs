@@ -63,6 +63,8 @@ pub enum WaitReason {
     Budget,
     /// The carrier must call the contact first, and its budget of calls is exhausted.
     CallBudget,
+    /// We have no keys for the mesh, so the contact could not answer.
+    OwnKeys,
     /// The carrier asked for slower sending.
     Slow,
     /// It comes from a backup without a number, and may have been sent since: the user decides.
@@ -71,7 +73,7 @@ pub enum WaitReason {
 
 snapshot!(enum WaitReason [
     Sending, NoCarrier, BelowPin, TooBig, Keys, Bundle, Answer, BoxGone, BoxFull, Budget,
-    CallBudget, Slow, Restored,
+    CallBudget, OwnKeys, Slow, Restored,
 ]);
 
 /// The state of a note, as shown to the user.

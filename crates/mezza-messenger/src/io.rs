@@ -16,6 +16,7 @@ use crate::card::{Card, RelayEntry};
 mod carrier;
 mod date;
 mod debug;
+mod keyring;
 mod news;
 mod pace;
 mod record;
@@ -29,6 +30,7 @@ pub use carrier::{
     SessionFacts,
 };
 pub use date::DateStep;
+pub use keyring::KeyringStep;
 pub use news::{Arrival, ArrivalOrigin, By, FetchPurpose, Incoming, LostPlace, News, Receiving};
 pub(crate) use pace::Pace;
 pub use record::{RecordChange, RecordKind, RecordOwner, Retention, Unread, WriteBatch};
@@ -214,6 +216,8 @@ impl<C> From<Command> for Input<C> {
 
 /// First byte of a parcel that holds a ratchet message (messenger 3.5).
 pub(crate) const RATCHET_MESSAGE: u8 = 0x01;
+/// First byte of a parcel that holds a knock (messenger 4.5).
+pub(crate) const KNOCK: u8 = 0x02;
 
 /// Decodes UTF-8 text of a stored form.
 pub(crate) fn read_text(bytes: &[u8]) -> Result<String, DecodeError> {

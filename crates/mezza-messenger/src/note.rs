@@ -16,6 +16,7 @@ use mezza_core::{DecodeError, Reader, Time, Wiping, Writer, snapshot};
 
 pub use crate::receipt::{Kept, NoteDigest, Receipt};
 pub use inventory::Inventory;
+pub(crate) use item::TAG_BYTES;
 pub use item::{Item, RemoteMailbox};
 pub use meet::MixnetStart;
 

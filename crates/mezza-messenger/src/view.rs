@@ -233,6 +233,8 @@ pub enum Part {
     Notes,
     /// Parcels on their way.
     Parcels,
+    /// The key tree of the mesh; what is sealed for it cannot be opened.
+    KeyTree,
     /// Our prekeys; sessions that were begun with them cannot be opened.
     Prekeys,
     /// Bundles of contacts, which are fetched again when needed.
@@ -244,7 +246,7 @@ pub enum Part {
 }
 
 snapshot!(enum Part [
-    Contact(a), Inviter(a), Network, NetworkRows, LeftNetworks, Mailbox(a), Notes, Parcels,
+    Contact(a), Inviter(a), Network, NetworkRows, LeftNetworks, Mailbox(a), Notes, Parcels, KeyTree,
     Prekeys, Bundles, Sealed, Other,
 ]);
 

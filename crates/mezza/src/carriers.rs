@@ -4,6 +4,7 @@
 //! Adapters hold no state but live connections. Every connection has a serial number within its
 //! carrier, so that late reports of a closed connection are dropped.
 
+pub(crate) mod mesh;
 pub(crate) mod mixnet;
 mod pace;
 pub(crate) mod relay;
@@ -13,10 +14,11 @@ use std::time::Instant;
 use mezza_core::Time;
 use mezza_messenger::card::RelayKey;
 use mezza_messenger::carriers::mixnet::{MixnetCover, MixnetLine};
-use mezza_messenger::{CarrierId, CarrierInput, CarrierOutput, RelayInput};
+use mezza_messenger::{CarrierId, CarrierInput, CarrierOutput, MeshInput, RelayInput};
 use mezza_mixnet::wire::Frame;
 use tokio::sync::mpsc;
 
+use mesh::MeshAdapter;
 use mezza_host::api::json::HealthLine;
 use mezza_host::api::words::CarrierFacts;
 use mezza_host::backend::kernel::choose_kernel;
@@ -25,6 +27,7 @@ use mezza_host::process::rng::OsRng;
 use mixnet::MixnetAdapter;
 use relay::{RelayAdapter, RelayCommands};
 
+pub use mesh::MeshPlace;
 pub use relay::Dialer;
 
 /// Orders that may wait for one connection; a device has fewer in flight.
@@ -112,30 +115,52 @@ impl<E: From<ConnectionReport>> Reporter<E> {
         let report = ConnectionReport { carrier: self.carrier, serial: self.serial, news };
         self.jobs.send(report.into()).await.is_ok()
     }
+
+    /// Sends an event to the node from a thread that may wait. Returns false if the node has ended.
+    fn report_blocking(&self, news: ConnectionEvent) -> bool {
+        let report = ConnectionReport { carrier: self.carrier, serial: self.serial, news };
+        self.jobs.blocking_send(report.into()).is_ok()
+    }
 }
 
 /// All connections of one node.
 pub(crate) struct Adapters<E> {
     relay: RelayAdapter<E>,
     mixnet: MixnetAdapter<E>,
+    mesh: MeshAdapter<E>,
 }
 
 impl<E: From<ConnectionReport> + Send + 'static> Adapters<E> {
     /// Makes the adapters, without connections.
-    pub(crate) fn new(dialer: Dialer, clock: Clock, jobs: &mpsc::Sender<E>) -> Self {
+    pub(crate) fn new(means: CarrierMeans, clock: Clock, jobs: &mpsc::Sender<E>) -> Self {
+        let CarrierMeans { dialer, mesh } = means;
         let reporter = |carrier| Reporter::new(carrier, jobs.clone());
         Self {
             relay: RelayAdapter::new(dialer, clock.clone(), reporter(CarrierId::RELAY)),
-            mixnet: MixnetAdapter::new(clock, reporter(CarrierId::MIXNET)),
+            mixnet: MixnetAdapter::new(clock.clone(), reporter(CarrierId::MIXNET)),
+            mesh: MeshAdapter::new(mesh, clock, reporter(CarrierId::MESH)),
         }
     }
 
-    fn all_adapters(&self) -> [(CarrierId, &dyn Adapter); 2] {
-        [(CarrierId::RELAY, &self.relay), (CarrierId::MIXNET, &self.mixnet)]
+    fn all_adapters(&self) -> [(CarrierId, &dyn Adapter); 3] {
+        [
+            (CarrierId::RELAY, &self.relay),
+            (CarrierId::MIXNET, &self.mixnet),
+            (CarrierId::MESH, &self.mesh),
+        ]
     }
 
-    fn all_mut(&mut self) -> [(CarrierId, &mut dyn Adapter); 2] {
-        [(CarrierId::RELAY, &mut self.relay), (CarrierId::MIXNET, &mut self.mixnet)]
+    fn all_mut(&mut self) -> [(CarrierId, &mut dyn Adapter); 3] {
+        [
+            (CarrierId::RELAY, &mut self.relay),
+            (CarrierId::MIXNET, &mut self.mixnet),
+            (CarrierId::MESH, &mut self.mesh),
+        ]
+    }
+
+    /// Begins to serve a device that was opened. Returns the first inputs for it.
+    pub(crate) fn on_device_open(&mut self) -> Option<CarrierInput> {
+        self.mesh.on_device_open()
     }
 
     /// Carries out an order of the device for a carrier. `doubted` is true if the vault was
@@ -144,6 +169,7 @@ impl<E: From<ConnectionReport> + Send + 'static> Adapters<E> {
         match output {
             CarrierOutput::Relay(order) => self.relay.carry_out_order(order),
             CarrierOutput::Mixnet(order) => self.mixnet.carry_out_order(order, doubted),
+            CarrierOutput::Mesh(order) => self.mesh.carry_out_order(order),
         }
     }
 
@@ -185,6 +211,8 @@ impl<E: From<ConnectionReport> + Send + 'static> Adapters<E> {
     pub(crate) fn lock_but_for(&mut self, line: Option<LockedLine>, now: Time) {
         let Some(line) = line else { return self.on_device_gone() };
         self.lock_relay();
+        // Keys must not outlive the lock. The mesh node goes on without them.
+        self.mesh.on_device_gone();
         self.mixnet.begin_cover(MixnetCover::new(line, choose_kernel(), now, &mut OsRng));
     }
 
@@ -202,6 +230,20 @@ impl<E: From<ConnectionReport> + Send + 'static> Adapters<E> {
     pub(crate) fn wake(&mut self) {
         self.mixnet.wake();
     }
+}
+
+/// The means by which carriers reach the world.
+#[derive(Clone, Default)]
+pub(crate) struct CarrierMeans {
+    /// How relays are dialled.
+    pub dialer: Dialer,
+    /// The mesh node of this home; `None`: this node is in no mesh.
+    pub mesh: Option<MeshPlace>,
+}
+
+/// Returns the input that makes the keys of the mesh. `confirmed`: the user confirmed the clock.
+pub(crate) fn mesh_keys_input(confirmed: bool) -> CarrierInput {
+    MeshInput::MakeTree { confirmed }.into()
 }
 
 /// A connection that continues while the device is locked.
@@ -232,7 +274,7 @@ mod tests {
     use mezza_messenger::{MixnetInput, MixnetOutput};
 
     fn adapters() -> Adapters<ConnectionReport> {
-        Adapters::new(Dialer::default(), Clock::default(), &mpsc::channel(8).0)
+        Adapters::new(CarrierMeans::default(), Clock::default(), &mpsc::channel(8).0)
     }
 
     #[test]

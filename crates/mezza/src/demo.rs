@@ -213,7 +213,9 @@ async fn run_own(
     let witness = Some(context.home.state());
     let clock = Clock::system();
     let observer = Some(observer);
-    let options = NodeOptions { vault, witness, demo: false, idle_lock_s, clock, dialer, observer };
+    let mesh = None;
+    let options =
+        NodeOptions { vault, witness, demo: false, idle_lock_s, clock, dialer, mesh, observer };
     let served = ServedNode::open(&context.home, lock, settings.web_port, options).await?;
     let unlocked =
         if unattended { serve::unlock_at_start(&served, &args.serve).await } else { Ok(()) };
@@ -249,7 +251,8 @@ fn options_of(home: &Home, relay: &DemoRelay, observer: Option<Arc<Observer>>) -
     let vault = home.vault();
     let witness = None;
     let clock = Clock::system();
-    NodeOptions { vault, witness, demo: true, idle_lock_s: 0, clock, dialer, observer }
+    let mesh = None;
+    NodeOptions { vault, witness, demo: true, idle_lock_s: 0, clock, dialer, mesh, observer }
 }
 
 /// Makes the party's identity, or unlocks it. Echo has no observer; its parcels are seen at the

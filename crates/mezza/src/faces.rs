@@ -2,6 +2,7 @@
 
 pub(crate) mod cli;
 pub(crate) mod config;
+pub(crate) mod mesh_node;
 pub(crate) mod passphrase;
 pub(crate) mod ports;
 pub(crate) mod qr;

@@ -53,6 +53,8 @@ pub struct NodeOptions {
     pub clock: Clock,
     /// The options for connections to relays.
     pub dialer: carriers::Dialer,
+    /// The mesh node of this home; `None`: notes do not go over a mesh.
+    pub mesh: Option<carriers::MeshPlace>,
     /// Records what adversaries could see, while it is on.
     pub observer: Option<Arc<Observer>>,
 }

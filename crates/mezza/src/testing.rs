@@ -41,7 +41,7 @@ pub mod backup {
 }
 
 pub mod carriers {
-    pub use crate::carriers::Dialer;
+    pub use crate::carriers::{Dialer, MeshPlace};
 }
 
 pub mod clock {

@@ -217,6 +217,14 @@ pub struct RenewRequest {
     pub relays: Option<Vec<String>>,
 }
 
+/// A request for keys of the mesh.
+#[derive(Default, Serialize, Deserialize, ToSchema)]
+pub struct MeshKeysRequest {
+    /// True if the user compared date and time of this device.
+    #[serde(default)]
+    pub confirmed: bool,
+}
+
 /// Which parts of a card are given away.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema, ValueEnum,

@@ -63,8 +63,10 @@ pub fn read_block(text: &str) -> Result<Vec<u8>, Fault> {
 
 /// Returns the fault for a card block in the place of `noun`.
 fn is_block(noun: &str) -> Fault {
-    let text = format!("this is a card of the mesh, not {noun}");
-    Fault::new(Exit::Malformed, text, "write to its owner with `mezza mesh send --card FILE`")
+    let text = format!("this is a card of the mesh, which names nobody, not {noun}");
+    let next = "ask for the whole card, which its owner shows with `mezza card --mesh --qr`; or \
+                write to its owner with `mezza mesh send --card FILE`";
+    Fault::new(Exit::Malformed, text, next)
 }
 
 /// Returns the fault for a malformed address of a card or relay (`noun`).

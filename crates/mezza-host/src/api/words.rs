@@ -7,6 +7,7 @@ use mezza_messenger::view::{ConnectionView, NetworkTrouble};
 use mezza_messenger::{CarrierCaps, CarrierId, LoadError};
 
 mod aside;
+pub mod mesh;
 pub mod mixnet;
 mod refusals;
 pub mod relay;
@@ -52,6 +53,7 @@ pub(crate) fn describe_reason(why: WaitReason) -> (&'static str, &'static str) {
         WaitReason::BoxFull => ("box_full", relay::BOX_FULL),
         WaitReason::Budget => ("budget", mixnet::BUDGET_SPENT),
         WaitReason::CallBudget => ("call_budget", mixnet::CALLS_SPENT),
+        WaitReason::OwnKeys => ("own_keys", mesh::NO_OWN_KEYS),
         WaitReason::Slow => ("slow", relay::SLOW),
         WaitReason::Restored => {
             ("restored", "it comes from a backup and may have been sent since: you decide")

@@ -304,10 +304,14 @@ fn open_vault(dir: &Path, pass: &[u8], now: Time) -> Result<(Vault, Vec<Record>)
     Vault::open_by(dir, pass, date)
 }
 
-/// The records that go along: the row of the move and the witness belong to this device.
+/// The records that go along: the row of the move and the witness belong to this device. A copy of the
+/// key tree would outlive the keys that it forgets, so the new device makes its own (HIBE-93).
 fn moved_records(records: &[Record]) -> impl Iterator<Item = &Record> {
-    let stays =
-        |kind: RecordKind, key: &[u8]| kind == SETTING && [MOVING, WITNESS, BACKUPS].contains(&key);
+    let is_own = |key: &[u8]| [MOVING, WITNESS, BACKUPS].contains(&key);
+    let stays = move |kind: RecordKind, key: &[u8]| match kind {
+        RecordKind::Tree | RecordKind::TreeRing => true,
+        kind => kind == SETTING && is_own(key),
+    };
     records.iter().filter(move |(kind, key, _)| !stays(*kind, key))
 }
 

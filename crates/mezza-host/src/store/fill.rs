@@ -9,7 +9,7 @@ use mezza_messenger::{RecordChange, Retention};
 use super::bucket::RetentionCode;
 use super::commit::{put_memory, put_record};
 use super::record::RecordHeader;
-use super::{Argon2Params, HEAD, KEYRING, LOCK, Vault, remove_leftovers};
+use super::{Argon2Params, HEAD, KEYRING, LOCK, Vault, remove_leftovers, tree_ring};
 use crate::api::Fault;
 #[cfg(any(test, feature = "failing-writes"))]
 use crate::process::home::failing;
@@ -91,7 +91,7 @@ impl Vault {
     /// 73 if the disk refuses, 75 if the vault is in use.
     pub fn bury(dir: &Path) -> Result<(), Fault> {
         let _lock = Lock::take(&dir.join(LOCK))?;
-        for name in [HEAD, KEYRING] {
+        for name in [HEAD, KEYRING, tree_ring::FILE] {
             private::wipe(&dir.join(name))?;
             #[cfg(any(test, feature = "failing-writes"))]
             failing::pass_step();

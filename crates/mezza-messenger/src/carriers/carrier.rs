@@ -96,6 +96,11 @@ pub trait Routing {
     fn waits_for_place(&self) -> bool {
         true
     }
+    /// Returns true if a note to this contact leaves as a knock: a note with our bundle that needs
+    /// no session.
+    fn needs_knock(&self, to: &ContactFacts<'_>) -> bool {
+        false
+    }
     /// Hands a parcel to the carrier.
     fn hand_over(&mut self, parcel: &Leaving<'_>, at: &mut At<'_>) -> Handover {
         Handover::Waits

@@ -151,7 +151,7 @@ fn check_send<P: Port>(
         parts.carriers.carrier(*carrier).and_then(|one| one.state(None, now))
     });
     let max = states.map(|state| state.caps.parcel_bytes_max).max();
-    let parcel = parts.sessions.message_bytes(id, bytes).map_or(0, |message| message + 1);
+    let parcel = parts.sessions.message_bytes(id, bytes).map_or(bytes, |message| message + 1);
     // At least one listed carrier must be able to carry the whole note, or it would wait for ever
     // (MSG-25).
     if let Some(max) = max.filter(|max| parcel > *max) {

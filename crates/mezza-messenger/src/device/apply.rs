@@ -64,7 +64,8 @@ pub(super) fn apply_note<P: Port>(
             }
             // These items are handled elsewhere: by the carriers, with the receipts, or after all
             // other items.
-            Item::Meet(_) | Item::Kept(_) | Item::Bundle(_) | Item::Inventory(_) => {}
+            Item::Meet(_) | Item::Kept(_) | Item::Bundle(_) | Item::Inventory(_) | Item::Tag(_) => {
+            }
         }
     }
     inventory::take_items(parts, id, &note.items, at);

@@ -1,19 +1,22 @@
 //! Incoming traffic: the one parser of parcels, and the sessions that open them (messenger 5.5).
 
+mod knock;
+
 use alloc::vec::Vec;
 
 use mezza_core::Time;
 use mezza_ratchet::{IdentityKey, OpenError, Opened, SuiteList, wire};
 
+use super::knock::card_in;
 use super::{Parts, apply, contact};
 use crate::card::Card;
 use crate::carriers::{Port, Welcome};
 use crate::contacts::{Contact, ContactPhase};
 use crate::io::{
-    Arrival, ArrivalOrigin, At, By, ContactId, DeliveryProblem, Event, Forget, Incoming,
+    Arrival, ArrivalOrigin, At, By, ContactId, DeliveryProblem, Event, Forget, Incoming, KNOCK,
     RATCHET_MESSAGE, ResetCause,
 };
-use crate::note::{Item, Note};
+use crate::note::Note;
 use crate::outbox::Owe;
 use crate::policy::Policy;
 use crate::sessions::Unopened;
@@ -33,6 +36,9 @@ pub(super) fn receive_parcel<P: Port>(parts: &mut Parts<P>, arrival: &Arrival, a
             ArrivalOrigin::Stranger => receive_stranger(parts, message, by, at),
             ArrivalOrigin::Invitation(place) => receive_invitation(parts, place, message, by, at),
         }
+    } else if let Some((&KNOCK, bytes)) = arrival.parcel.split_first() {
+        knock::receive_knock(parts, Incoming { bytes, outer: &arrival.outer }, by, at);
+        true
     } else {
         if let Some(one) = parts.carriers.carrier_mut(arrival.carrier) {
             one.count_rejected();
@@ -338,11 +344,4 @@ fn read_greeting(body: &[u8], ik: &IdentityKey) -> Option<(Note, Card)> {
     let note = Note::decode(body).ok()?;
     let card = card_in(&note).filter(|card| card.ik() == ik)?;
     Some((note, card))
-}
-
-fn card_in(note: &Note) -> Option<Card> {
-    note.items.iter().find_map(|item| match item {
-        Item::Hello { card, .. } => Card::decode(card).ok(),
-        _ => None,
-    })
 }

@@ -84,6 +84,7 @@ fn handle_news<P: Port>(parts: &mut Parts<P>, news: News, at: &mut At<'_>) {
         News::Called(contact) => on_called(parts, contact, at),
         News::CardPart => own_card::follow_carriers(parts, at),
         News::InviterGone(id) => parts.sessions.forget(id, at.step),
+        News::KeysReplaced => parts.aside.let_go(Part::KeyTree),
     }
 }
 
@@ -110,6 +111,8 @@ fn on_carried<P: Port>(parts: &mut Parts<P>, id: ParcelId, others: u16, at: &mut
     let what = FactKind::Carried(others);
     let carrier = parcel.route.carrier;
     let level = hand::level_of(parts, parcel, at.now).min(parcel.left_at);
+    // Other devices have the parcel, so the contact may answer from now on.
+    parts.contacts.mark_asked(parcel.contact, at.step);
     parts.threads.add_fact(note, Fact { what, carrier, level, at: at.now }, None, at.step);
 }
 

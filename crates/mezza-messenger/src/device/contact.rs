@@ -60,6 +60,20 @@ pub(super) fn answered_by(way: Option<(CarrierId, u8)>) -> Policy {
     })
 }
 
+/// Chooses the carrier of a new contact whose card names no relay: the first one that reaches it
+/// without internet.
+pub(super) fn choose_first_carrier<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>) {
+    let Some(to) = parts.contact_facts(id).filter(|to| to.card.relays().is_empty()) else { return };
+    let reached = parts.carriers.collect_all(|one| {
+        let state = one.state(Some(&to), at.now);
+        state.filter(|state| state.reached && !state.caps.needs_internet).map(|_| one.id())
+    });
+    let Some(carrier) = reached.first().copied() else { return };
+    let policy = Policy { carriers: [carrier].into(), ..Policy::default() };
+    parts.contacts.set_policy(id, policy, at.step);
+    update_levels(parts, id, at);
+}
+
 /// Sets the level at which each carrier may serve a contact. A blocked contact is not served
 /// (MSG-26). A listed carrier serves at the conversation's lowest level. Another carrier sends
 /// nothing, but still receives.

@@ -125,6 +125,7 @@ fn add_card<P: Port>(parts: &mut Parts<P>, to: Whom, card: Card, at: &mut At<'_>
             parts.sessions.add_contact(id, *card.ik());
             let contact = Contact::new(card, ContactPhase::Held, Policy::default());
             contact::add_contact(parts, id, contact, at);
+            contact::choose_first_carrier(parts, id, at);
             id
         }
     }

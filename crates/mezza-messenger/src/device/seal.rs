@@ -3,6 +3,7 @@
 //! Notes are sealed as late as possible, so that waiting notes use up no chain keys (messenger
 //! 5.3).
 
+mod knock;
 mod receipts;
 
 use alloc::vec::Vec;
@@ -29,6 +30,9 @@ pub(super) fn seal_note<P: Port>(
     at: &mut At<'_>,
 ) {
     let Some((to, carriers)) = parts.facts_for_carriers(id) else { return };
+    if carriers.carrier(reach.route.carrier).is_some_and(|one| one.needs_knock(&to)) {
+        return knock::seal_knock(parts, id, note, reach, at);
+    }
     let mut items: Vec<Item> =
         carriers.all_carriers_mut().filter_map(|one| one.take_owed_item(&to, at)).collect();
     let Some(contact) = parts.contacts.get(id) else { return };

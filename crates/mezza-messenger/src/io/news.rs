@@ -81,12 +81,14 @@ pub enum News {
     CardPart,
     /// An invitation expired without an answer of ours.
     InviterGone(ContactId),
+    /// A new key tree replaces the one that did not load.
+    KeysReplaced,
 }
 
 snapshot!(enum News [
     Arrived(a), Handed { parcel, again }, Carried { parcel, others }, Expired(a), Refused { parcel, why, after }, Left(a, b),
     Returned(a), Level(a, b), Apart(a, b), Twice(a), Lost { contact, place }, Bundle { contact, purpose, bytes,
-    one_time }, Stock(a), Unpublished, Foreign, Greet(a), Called(a), CardPart, InviterGone(a),
+    one_time }, Stock(a), Unpublished, Foreign, Greet(a), Called(a), CardPart, InviterGone(a), KeysReplaced,
 ]);
 
 /// A parcel that arrived over a carrier.

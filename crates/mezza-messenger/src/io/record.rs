@@ -166,9 +166,9 @@ kinds! {
     /// The bundle of a contact, kept for an invitation.
     Bundle = 15: DEVICE, ROLLING, Number32;
     /// A key of the tree: generation, start, kind.
-    Tree = 16: LATER, PERMANENT, Free;
+    Tree = 16: MESH, PERMANENT, Free;
     /// The keyring of the tree: the content of a file, without a key.
-    TreeRing = 17: LATER, None, One;
+    TreeRing = 17: MESH, None, One;
     /// The mesh tags of a contact.
     MeshPeer = 18: MESH, PERMANENT, Person;
     /// A fragment of a parcel that arrived over the mesh.

@@ -23,9 +23,10 @@ const VOID: u8 = 9;
 const KEPT: u8 = 10;
 const BUNDLE: u8 = 11;
 const INVENTORY: u8 = 12;
+const TAG: u8 = 13;
 
 /// Bytes of the tag that identifies a writer without a relay.
-const TAG_BYTES: usize = 8;
+pub(crate) const TAG_BYTES: usize = 8;
 
 /// One item of a note.
 #[derive(Clone, PartialEq, Eq)]
@@ -69,6 +70,9 @@ pub enum Item {
     Bundle(Vec<u8>),
     /// Which notes of one of the reader's eras the writer has.
     Inventory(Inventory),
+    /// The tag that the reader puts before its parcels to the writer in the mesh: 8 bytes, not all
+    /// zero.
+    Tag([u8; TAG_BYTES]),
     /// An item type of a newer version; its body is dropped.
     Unknown(u8),
 }
@@ -124,6 +128,7 @@ impl Item {
             Self::Kept(_) => KEPT,
             Self::Bundle(_) => BUNDLE,
             Self::Inventory(_) => INVENTORY,
+            Self::Tag(_) => TAG,
             Self::Unknown(number) => *number,
         }
     }
@@ -148,6 +153,7 @@ impl Item {
             Self::Void { era, from, to } => drop(w.put_bytes(&era.0).put_u32(*from).put_u32(*to)),
             Self::Kept(kept) => kept.write(w),
             Self::Inventory(inventory) => inventory.write(w),
+            Self::Tag(tag) => drop(w.put_bytes(tag)),
             Self::Retry | Self::Unknown(_) => {}
         }
     }
@@ -170,6 +176,11 @@ impl Item {
             KEPT => Kept::read(r).map(Self::Kept),
             BUNDLE => Ok(Self::Bundle(read_bounded(r.read_rest(), BUNDLE_BYTES_MAX)?)),
             INVENTORY => Inventory::read(r).map(Self::Inventory),
+            // Zeros stand for unknown senders.
+            TAG => match r.read_array()? {
+                [0, 0, 0, 0, 0, 0, 0, 0] => Err(DecodeError::Value),
+                tag => Ok(Self::Tag(tag)),
+            },
             number => {
                 // The body of an unknown type is dropped. Its number is shown as newer content
                 // (3.4).
@@ -194,6 +205,7 @@ impl Item {
             Self::Void { .. } => 12,
             Self::Kept(kept) => kept.wire_bytes(),
             Self::Inventory(inventory) => inventory.wire_bytes(),
+            Self::Tag(tag) => tag.len(),
             Self::Retry | Self::Unknown(_) => 0,
         }
     }
@@ -215,6 +227,7 @@ impl fmt::Debug for Item {
             Self::Kept(_) => f.write_str("Kept"),
             Self::Bundle(_) => f.write_str("Bundle"),
             Self::Inventory(_) => f.write_str("Inventory"),
+            Self::Tag(_) => f.write_str("Tag"),
             Self::Unknown(number) => write!(f, "Unknown({number})"),
         }
     }

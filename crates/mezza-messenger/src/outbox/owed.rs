@@ -137,6 +137,7 @@ impl Owed {
                 | Item::Meet(_)
                 | Item::Void { .. }
                 | Item::Bundle(_)
+                | Item::Tag(_)
                 | Item::Unknown(_) => {}
             }
         }

@@ -63,6 +63,11 @@ impl<B: Backend> Sessions<B> {
         self.prekeys.current_bundle().map(|(bundle, _)| bundle).filter(|bundle| !bundle.is_empty())
     }
 
+    /// Returns our bundle; `None` before the first prekeys.
+    pub fn own_bundle(&self) -> Option<Vec<u8>> {
+        self.prekeys.current_bundle().map(|(bundle, _)| bundle).filter(|bundle| !bundle.is_empty())
+    }
+
     /// Records that a contact got our bundle.
     pub fn mark_bundle_sent(&mut self, id: ContactId, step: &mut Step) {
         let newest = self.newest_prekey();

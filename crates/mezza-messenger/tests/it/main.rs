@@ -14,6 +14,7 @@ mod envelope;
 mod frames;
 mod invite;
 mod keyed_peer;
+mod mesh;
 mod model;
 mod note;
 mod peer;

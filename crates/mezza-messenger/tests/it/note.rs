@@ -145,7 +145,8 @@ fn item() -> impl Strategy<Value = Item> {
                 Item::Kept(Kept { era: Era(era), notes: notes.collect() })
             }),
         bytes(1..300).prop_map(Item::Bundle),
-        (13u8..).prop_map(Item::Unknown),
+        any::<[u8; 8]>().prop_filter("of a contact", |tag| *tag != [0; 8]).prop_map(Item::Tag),
+        (14u8..).prop_map(Item::Unknown),
     ]
 }
 

@@ -294,14 +294,20 @@ impl MeshShell {
                     self.senders.remove(&ticket);
                 }
                 Output::Clock { cur, anchor_tick, state, grade, within_ms } => {
+                    let around = self.node.count_around(self.clock.boot());
                     let line = json!({
-                        "event": "clock", "cur": cur, "anchor_tick": anchor_tick,
+                        "event": "clock", "around": around, "cur": cur, "anchor_tick": anchor_tick,
                         "state": state.word(), "grade": grade.word(), "within_ms": within_ms,
                     });
                     self.listeners.tell_clock(&line);
                     self.shown_clock = Some(line);
                 }
-                Output::Neighbours(_) => (),
+                Output::Neighbours(around) => {
+                    if let Some(line) = &mut self.shown_clock {
+                        line["around"] = json!(around);
+                        self.listeners.tell_clock(line);
+                    }
+                }
             }
         }
         self.store_copies();

@@ -191,7 +191,7 @@ impl<E: From<ConnectionReport> + Send + 'static> Adapter for MixnetAdapter<E> {
                 self.deliver_input(MixnetInput::Frame { frame: *frame, age_ms })
             }
             // Events of relays cannot come from this carrier.
-            ConnectionEvent::Input(CarrierInput::Relay(_))
+            ConnectionEvent::Input(CarrierInput::Relay(_) | CarrierInput::Mesh(_))
             | ConnectionEvent::Up { .. }
             | ConnectionEvent::Down => None,
         }

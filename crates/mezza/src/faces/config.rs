@@ -52,6 +52,16 @@ pub struct Settings {
     pub idle_lock_s: u64,
     /// True if the observer records what others could see.
     pub observe: bool,
+    /// True if the node takes part in a mesh, and notes may go over it.
+    pub mesh: bool,
+    /// Port of the mesh, UDP and TCP.
+    pub mesh_port: u16,
+    /// Name of an open mesh network; empty: the network of `mezza mesh net`.
+    pub mesh_net: String,
+    /// Interfaces of the mesh, separated by commas; empty: all that can multicast.
+    pub mesh_if: String,
+    /// Time for which the keys of own notes stay: `minute`, `half-hour` or `half-day`.
+    pub mesh_life: String,
     /// Lowest level of log lines: `error`, `warn`, `info`, `debug` or `trace`.
     pub log: String,
 }
@@ -70,6 +80,11 @@ impl Default for Settings {
             relay_put_bytes_day_max: 1 << 30,
             idle_lock_s: 900,
             observe: false,
+            mesh: false,
+            mesh_port: ports::MESH,
+            mesh_net: String::new(),
+            mesh_if: String::new(),
+            mesh_life: "minute".to_owned(),
             log: "warn".to_owned(),
         }
     }

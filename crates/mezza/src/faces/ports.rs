@@ -18,6 +18,8 @@ use mezza_servers::mesh::udp;
 pub(crate) const PAGE: u16 = 7_100;
 /// The port of the relay.
 pub(crate) const RELAY: u16 = 7_101;
+/// The port of the mesh.
+pub(crate) const MESH: u16 = udp::PORT;
 /// Ports that are tried after a taken one.
 pub(crate) const TRIES_MAX: u16 = 100;
 

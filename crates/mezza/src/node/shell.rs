@@ -36,7 +36,9 @@ use leaving::LeavingNotes;
 use super::event_log::{self, EventLog};
 use super::plan::{self, CommitPlan};
 use super::{LastActivity, NodeEvent, NodeHandle, NodeOptions};
-use crate::carriers::{Adapters, ConnectionEvent, ConnectionReport, LockedLine, may_wait};
+use crate::carriers::{
+    Adapters, CarrierMeans, ConnectionEvent, ConnectionReport, LockedLine, may_wait,
+};
 use mezza_host::api::json::{self, EventKind, NodeStateJson};
 use mezza_host::api::{Exit, Fault, Refused, words};
 use mezza_host::backend::AwsLc;
@@ -70,6 +72,8 @@ pub struct NodeShell {
     later: DeferredCommit,
     /// Durable writes that carriers asked to be notified of.
     durable: Vec<(CarrierId, u64)>,
+    /// Keyring steps that are stored and not reported to the device yet, by generation.
+    keyrings: Vec<u64>,
     /// The uncommitted effects of the last report.
     heard: Option<CommitPlan>,
     /// Notes that will be deleted after the time to undo.
@@ -119,7 +123,8 @@ impl NodeShell {
     pub(super) fn new(options: NodeOptions, node: &NodeHandle) -> Self {
         let clock = options.clock.clone();
         let seen = clock.date();
-        let adapters = Adapters::new(options.dialer.clone(), clock, &node.jobs);
+        let means = CarrierMeans { dialer: options.dialer.clone(), mesh: options.mesh.clone() };
+        let adapters = Adapters::new(means, clock, &node.jobs);
         Self {
             options,
             events: Arc::clone(&node.events),
@@ -131,6 +136,7 @@ impl NodeShell {
             commit_ms: 0,
             later: DeferredCommit::default(),
             durable: Vec::new(),
+            keyrings: Vec::new(),
             heard: None,
             leaving: LeavingNotes::default(),
         }
@@ -242,6 +248,13 @@ impl NodeShell {
         )
     }
 
+    /// Lets the carriers serve the device that was just opened.
+    pub(super) fn serve_device(&mut self) {
+        if let Some(input) = self.adapters.on_device_open() {
+            self.log_refusal(|shell| shell.run_command(Input::Carrier(input)));
+        }
+    }
+
     /// Explains a wrong passphrase: a user who tries their own one in a demonstration learns where
     /// they are.
     fn explain_denied(&self, fault: Fault) -> Fault {
@@ -273,6 +286,7 @@ impl NodeShell {
         self.open = Some(open);
         self.touched.set_now();
         self.finish_plan(turn)?;
+        self.serve_device();
         // A difference between the wall clock and the date that opened the vault is a correction.
         self.log_refusal(Self::follow_clock);
         let aside = self.open.as_ref().map_or(0, |open| open.device.set_aside().len());

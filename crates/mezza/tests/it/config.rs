@@ -55,6 +55,11 @@ fn flag_beats_environment_beats_file_beats_default() {
     insta::assert_snapshot!(config.format_settings(true), @r#"
     idle_lock_s = 0                          # environment
     log = "info"                             # config.toml
+    mesh = false                             # default
+    mesh_if = ""                             # default
+    mesh_life = "minute"                     # default
+    mesh_net = ""                            # default
+    mesh_port = 7106                         # default
     observe = true                           # flag
     relay_boxes_max = 1000000                # default
     relay_connections_max = 256              # default

@@ -24,6 +24,7 @@ async fn slow_a_node_that_nobody_asks_locks_itself() {
         idle_lock_s: IDLE_S,
         clock: Clock::system(),
         dialer: Dialer::default(),
+        mesh: None,
         observer: None,
     };
     let running = node::start_node(options);

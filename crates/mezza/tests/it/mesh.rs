@@ -7,6 +7,7 @@ mod doors;
 mod listen;
 mod net;
 mod node;
+mod notes;
 mod share;
 mod soak;
 

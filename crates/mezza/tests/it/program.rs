@@ -128,6 +128,18 @@ impl Program {
         program
     }
 
+    /// Starts a node in a network namespace and waits until it answers.
+    pub fn node_within(space: &str, home: &Path, args: &[&str], env: &[(&str, &str)]) -> Self {
+        let args = [&["node", "run", "--port", "0"], args].concat();
+        let program = command(home, &args);
+        let mut within = Command::new("ip");
+        within.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
+        within.args(["netns", "exec", space]).arg(program.get_program()).args(program.get_args());
+        let program = Self::spawn(home, within, env);
+        until("the node", || program.client().is_some());
+        program
+    }
+
     /// Starts a relay on a port and waits until it listens.
     pub fn relay(home: &Path, port: u16, env: &[(&str, &str)]) -> Self {
         let program =

@@ -123,8 +123,9 @@ fn serve(
         let dialer = Dialer::default();
         let observer = None;
         let clock = Clock::system();
+        let mesh = None;
         let options =
-            NodeOptions { vault, witness, demo: true, idle_lock_s, clock, dialer, observer };
+            NodeOptions { vault, witness, demo: true, idle_lock_s, clock, dialer, mesh, observer };
         let served = ServedNode::open(home, lock, 0, options).await.unwrap();
         tell.send(served.url.clone()).unwrap();
         let _ = stopped.await;

@@ -2,7 +2,7 @@
 
 use mezza_messenger::view::{Part, SetAside};
 
-use super::{format_count, mixnet, relay};
+use super::{format_count, mesh, mixnet, relay};
 use crate::api::json::HealthLine;
 
 /// Returns one health line for quarantined records; no two parts have the same name.
@@ -48,6 +48,7 @@ fn part_words(aside: &SetAside) -> PartWords {
             let next = "nothing is lost that has no receipt: it is sent again";
             ("parcels".into(), "what was on its way".into(), next)
         }
+        Part::KeyTree => mesh::tree_aside(),
         Part::Prekeys => {
             let next = "publish fresh ones with `mezza ratchet keys --rotate`";
             ("prekeys".into(), "a part of the own prekeys".into(), next)

@@ -2,7 +2,7 @@
 
 use mezza_messenger::{CallerError, CarrierError, DeviceError, PersonError};
 
-use super::{group_digits, mixnet, relay};
+use super::{group_digits, mesh, mixnet, relay};
 use crate::api::refused::Refused;
 use crate::api::{Exit, Fault};
 
@@ -86,6 +86,7 @@ fn of_person(error: PersonError) -> Refused {
         ),
         PersonError::TooManyRelays => Refused::new("relays", relay::too_many()),
         PersonError::Joined => Refused::new("joined", mixnet::already_joined()),
+        PersonError::NoClock => Refused::new("no_clock", mesh::no_clock()),
         PersonError::NoNetwork => mixnet::not_joined(),
         PersonError::TooManyNetworks => {
             Refused::new("too_many_mixnets", mixnet::too_many_networks())

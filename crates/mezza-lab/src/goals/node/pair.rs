@@ -228,7 +228,7 @@ impl<B: Backend> DevicePair<B> {
                     continue;
                 }
                 Output::Carrier(CarrierOutput::Relay(order)) => order,
-                Output::Carrier(CarrierOutput::Mixnet(_))
+                Output::Carrier(CarrierOutput::Mixnet(_) | CarrierOutput::Mesh(_))
                 | Output::Durable(..)
                 | Output::Notify(_) => {
                     continue;

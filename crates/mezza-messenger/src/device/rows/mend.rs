@@ -4,6 +4,7 @@
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
+use crate::card::OFFLINE_PART;
 use crate::carriers::Port;
 use crate::device::{Parts, contact, own_card};
 use crate::evidence::FactKind;
@@ -25,10 +26,22 @@ pub(super) fn replace_lost<P: Port>(parts: &mut Parts<P>, at: &mut At<'_>) {
         // The same name and relays as on the card before, with another mailbox.
         own_card::reissue_card(parts, at);
     }
+    follow_key_tree(parts, at);
     let publication = parts.aside.holds(RecordKind::Prekey, &Publication::KEY)
         || parts.aside.has_lost(RecordKind::Prekey);
     if publication && let Some(publication) = parts.sessions.current_publication() {
         parts.carriers.notify_all(|one| one.publish_again(&publication, at));
+    }
+}
+
+/// Takes keys off the card that this device does not have: their tree did not load, or stayed on the
+/// device from which this vault was moved (HIBE-93).
+fn follow_key_tree<P: Port>(parts: &mut Parts<P>, at: &mut At<'_>) {
+    let part = parts.profile.card().part(OFFLINE_PART);
+    let provided = parts.carriers.all_carriers().filter_map(|one| one.card_part(at.now));
+    let is_here = provided.into_iter().any(|(kind, _)| kind == OFFLINE_PART);
+    if part.is_some() && !is_here {
+        own_card::reissue_card(parts, at);
     }
 }
 

@@ -36,7 +36,7 @@ fn a_row_of_a_carrier_is_there_after_a_start_and_goes_with_its_contact() {
     assert_eq!(taken(&pair, 0), Some(2));
     let contact = pair.contact(0);
     pair.command(0, Command::Delete { contact });
-    assert_eq!((taken(&pair, 0), pair.rows(0, RecordKind::MeshPeer)), (None, 0));
+    assert_eq!((taken(&pair, 0), pair.rows(0, RecordKind::LinkPeer)), (None, 0));
 }
 
 #[test]
@@ -52,7 +52,7 @@ fn a_part_of_a_carrier_goes_onto_the_card_and_off_it() {
     let mut pair = Pair::friends();
     let part = |pair: &Pair| {
         let card = pair.devices[0].card(CardForm::Full).expect("a card");
-        card.part(3).map(<[u8]>::to_vec)
+        card.part(4).map(<[u8]>::to_vec)
     };
     assert_eq!(part(&pair), None);
     pair.knobs[0].on_card.set(true);

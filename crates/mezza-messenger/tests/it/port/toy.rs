@@ -1,4 +1,4 @@
-//! A carrier that gives each parcel to the test: it stands where the mesh will, and has a row for each
+//! A carrier that gives each parcel to the test: it stands where the link will, and has a row for each
 //! contact, a part of the card, a timer, a reason not to be up, and something that it wants durable.
 
 use std::cell::Cell;
@@ -14,7 +14,7 @@ use mezza_messenger::io::{
 };
 use mezza_messenger::{CarrierId, ContactId, RecordKind};
 
-pub const TOY: CarrierId = CarrierId::MESH;
+pub const TOY: CarrierId = CarrierId::LINK;
 /// The outer binding of its messages.
 pub const OUTER: &[u8] = b"the medium of a toy";
 /// How long its medium keeps a parcel.
@@ -77,7 +77,7 @@ impl Toy {
 
     fn store(&self, contact: ContactId, step: &mut Step) {
         let value = Wiping::new(self.taken[&contact].to_be_bytes().to_vec());
-        step.put(RecordKind::MeshPeer, key32(contact.0), value);
+        step.put(RecordKind::LinkPeer, key32(contact.0), value);
     }
 }
 
@@ -149,14 +149,14 @@ impl Routing for Toy {
 impl Exchange for Toy {
     fn forget_contact(&mut self, contact: ContactId, what: Forget, at: &mut At<'_>) {
         if what == Forget::All && self.taken.remove(&contact).is_some() {
-            at.step.drop_row(RecordKind::MeshPeer, key32(contact.0));
+            at.step.drop_row(RecordKind::LinkPeer, key32(contact.0));
         }
     }
 }
 
 impl Bundles for Toy {
     fn card_part(&self, _: Time) -> Option<(u8, Vec<u8>)> {
-        self.knobs.on_card.get().then(|| (3, b"where the toy is".to_vec()))
+        self.knobs.on_card.get().then(|| (4, b"where the toy is".to_vec()))
     }
 }
 
@@ -172,11 +172,11 @@ impl Storage for Toy {
     }
 
     fn check_rows(&self, person: &PersonRows) -> Result<(), DecodeError> {
-        person.read_optional(RecordKind::MeshPeer, read).map(drop)
+        person.read_optional(RecordKind::LinkPeer, read).map(drop)
     }
 
     fn load_person(&mut self, person: &PersonRows, _: &StoredRows<'_>, _: &mut At<'_>) -> bool {
-        let row = person.single_row(RecordKind::MeshPeer).and_then(|row| read(row).ok());
+        let row = person.single_row(RecordKind::LinkPeer).and_then(|row| read(row).ok());
         self.taken.extend(row.map(|taken| (person.id, taken)));
         false
     }

@@ -4,8 +4,8 @@ use mezza_core::Machine as _;
 use mezza_messenger::carriers::mixnet::{MixnetInput, NetworkAddress};
 use mezza_messenger::policy::Policy;
 use mezza_messenger::{
-    CallerError, CarrierError, Command, ContactId, DeviceError, Input, MailboxId, NoteId,
-    PersonError, RecordKind, RelayInput, RequestId,
+    CallerError, CarrierError, Command, ContactId, DeviceError, Input, MailboxId, MeshInput,
+    MeshReport, NoteId, PersonError, RecordKind, RelayInput, RequestId,
 };
 use mezza_mixnet::client::ClientError;
 use mezza_mixnet::{RoundId, Service};
@@ -160,6 +160,25 @@ fn refuse_networks(stage: &mut Stage, seen: &mut Vec<DeviceError>) {
     }
 }
 
+/// A device whose mesh node has a clock that nobody vouches for.
+fn refuse_clock(stage: &mut Stage, seen: &mut Vec<DeviceError>) {
+    let tick = (stage.now.as_ms() / 30_000) as u32;
+    let clock = MeshReport {
+        cur: tick,
+        own: tick,
+        within_ms: 600_000,
+        settled: false,
+        around: 0,
+        boot_ms: 0,
+        level: 2,
+    };
+    let make = || MeshInput::MakeTree { confirmed: false }.into();
+    refuse(stage, vec![(PersonError::NotNow.into(), make())], seen);
+    stage.input(0, MeshInput::Clock(clock)).expect("heard");
+    refuse(stage, vec![(PersonError::NoClock.into(), make())], seen);
+    stage.input(0, MeshInput::Away { boot_ms: 1 }).expect("heard");
+}
+
 /// A device that has no room for one more note.
 fn refuse_full(stage: &mut Stage, bob: ContactId, seen: &mut Vec<DeviceError>) {
     stage.offline(0);
@@ -185,6 +204,7 @@ fn msg_36_a_refused_input_changes_nothing() {
     refuse(&mut stage, vec![(PersonError::Blocked.into(), says(bob, 1))], &mut seen);
     stage.command(0, Command::Block { contact: bob, blocked: false }).expect("known");
     refuse_networks(&mut stage, &mut seen);
+    refuse_clock(&mut stage, &mut seen);
     refuse_full(&mut stage, bob, &mut seen);
     refuse_in_town(&mut seen);
     let all = variants!(DeviceError: [
@@ -204,6 +224,7 @@ fn msg_36_a_refused_input_changes_nothing() {
         DeviceError::Person(PersonError::BadAddress),
         DeviceError::Person(PersonError::Joined),
         DeviceError::Person(PersonError::NoNetwork),
+        DeviceError::Person(PersonError::NoClock),
         DeviceError::Person(PersonError::TooManyNetworks),
         DeviceError::Person(PersonError::TooManyRelays),
         DeviceError::Carrier(CarrierError::NoSuchTicket),

@@ -331,6 +331,7 @@ fn absent_carriers(here: &[&str], listed: &[String], fallback: json::FallbackJso
             let next = match name.as_str() {
                 "mixnet" => "join one with `mezza mixnet join LINK`",
                 "relay" => "name one with `mezza card renew --relay URI`",
+                "mesh" => "write `mesh = true` into config.toml, and start the node again",
                 _ => "no conversation can use it in this version",
             };
             if others.is_empty() {

@@ -16,7 +16,7 @@ use crate::faces::passphrase;
 use crate::faces::qr::{self, Medium, QrImage};
 use crate::node::shell;
 use mezza_host::api::json::{
-    CardText, Health, HealthLine, MeJson, RenewRequest, StatusJson, TicketUrl,
+    CardText, Health, HealthLine, MeJson, MeshKeysRequest, RenewRequest, StatusJson, TicketUrl,
 };
 use mezza_host::api::uri::{read_card, relay_of};
 use mezza_host::api::{Exit, Fault, Refused, words};
@@ -124,6 +124,10 @@ pub(crate) fn run_card(context: &CliContext, card: &CardArgs) -> Result<(), Faul
             return card_renew(context, name.as_deref(), relays);
         }
         None => {}
+    }
+    if card.mesh {
+        let request = MeshKeysRequest { confirmed: card.confirm_clock };
+        let _: MeJson = context.client()?.post("/v1/me/mesh", &request)?;
     }
     let value = card.form.to_possible_value();
     let form = value.as_ref().map_or("full", PossibleValue::get_name);

@@ -14,6 +14,7 @@ use super::args::{NodeCommand, ServeArgs};
 use super::{CliContext, person, show};
 use crate::carriers::Dialer;
 use crate::faces::config::{LoadedSettings, Settings};
+use crate::faces::mesh_node::{self, MeshNodeThread};
 use crate::faces::passphrase;
 use crate::faces::served::{self, ServedNode};
 use crate::node::NodeOptions;
@@ -112,6 +113,9 @@ async fn serve_node(
     observer.set_on(settings.observe);
     let dialer = Dialer { tap: Some(observer.clone() as Arc<dyn Tap>), ..Dialer::default() };
     let unattended = has_passphrase_file(serve);
+    // First the mesh node, so that a wrong setting ends the command before anything is served.
+    let mesh = mesh_node::find_place(&context.home, settings)?;
+    let carrying = MeshNodeThread::start(&context.home, settings)?;
     let options = NodeOptions {
         vault: context.home.vault(),
         witness: Some(context.home.state()),
@@ -119,6 +123,7 @@ async fn serve_node(
         idle_lock_s: if unattended { 0 } else { settings.idle_lock_s },
         clock: Clock::system(),
         dialer,
+        mesh,
         observer: Some(observer),
     };
     let served = ServedNode::open(&context.home, lock, settings.web_port, options).await?;
@@ -129,6 +134,7 @@ async fn serve_node(
     announce_node(context, serve, &served).await?;
     until_stopped(served.watch_stop()).await?;
     served.close().await;
+    drop(carrying);
     Ok(Exit::Done)
 }
 

@@ -33,6 +33,7 @@ pub(crate) fn routes() -> OpenApiRouter<Web> {
         .routes(routes!(lock))
         .routes(routes!(stop))
         .routes(routes!(me, renew))
+        .routes(routes!(mesh_keys))
         .routes(routes!(card))
 }
 
@@ -182,6 +183,16 @@ async fn renew(
     let read = |relays: Vec<String>| relays.iter().map(|uri| relay_of(uri)).collect();
     let relays = body.relays.map(read).transpose()?;
     web.node.ask(|shell| shell.renew_card(body.name, relays)).await.map(Json)
+}
+
+/// Make keys for the mesh, if there are none, and put them on the card.
+#[utoipa::path(post, path = "/v1/me/mesh", request_body = json::MeshKeysRequest,
+    responses((status = 200, body = json::MeJson), (status = 409, body = json::Problem)))]
+async fn mesh_keys(
+    State(web): State<Web>,
+    JsonBody(body): JsonBody<json::MeshKeysRequest>,
+) -> ApiResult<json::MeJson> {
+    web.node.ask(move |shell| shell.make_mesh_keys(body.confirmed)).await.map(Json)
 }
 
 #[derive(Deserialize, IntoParams)]

@@ -5,10 +5,11 @@ use mezza_messenger::card::{CardForm, RelayEntry};
 use mezza_messenger::policy::Policy;
 use mezza_messenger::uri;
 use mezza_messenger::view::{ConnectionView, ContactState, ContactView, InvitationView};
-use mezza_messenger::{CarrierId, Command, ContactId, Device, Event, NoteId};
+use mezza_messenger::{CarrierId, Command, ContactId, Device, Event, Input, NoteId};
 
 use super::NodeShell;
 use super::beside::{Change, DRAFT_BYTES_MAX, What};
+use crate::carriers::mesh_keys_input;
 use crate::node::event_log;
 use crate::node::plan::CommitPlan;
 use mezza_host::api::json::{self, EventKind};
@@ -45,6 +46,22 @@ impl NodeShell {
         let name = name.unwrap_or(me.name);
         let relays = relays.unwrap_or(me.relays);
         self.run_command(Command::Publish { name, relays })?;
+        self.own_identity()
+    }
+
+    /// Makes keys for the mesh, if there are none. The card then has them.
+    ///
+    /// # Errors
+    /// A node without a mesh, a clock that nobody vouches for, or a card without room.
+    pub fn make_mesh_keys(&mut self, confirmed: bool) -> Result<json::MeJson, Refused> {
+        self.unlocked_device()?;
+        let made = self.run_command(Input::Carrier(mesh_keys_input(confirmed)));
+        made.map_err(|refused| match refused.word {
+            "not_now" => Refused::new("no_mesh", words::mesh::no_mesh()),
+            _ => refused,
+        })?;
+        // The card has everything in one code, or the keys are of no use.
+        self.unlocked_device()?.card(CardForm::Offline).map_err(|_| words::mesh::no_room())?;
         self.own_identity()
     }
 

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use mezza_messenger::{Event, Input, Output, RecordChange, RecordKind, WriteBatch};
+use mezza_messenger::io::KeyringStep;
+use mezza_messenger::{CarrierInput, Event, Input, Output, RecordChange, RecordKind, WriteBatch};
 
 use super::beside::Beside;
 use super::{DeferredCommit, LATER_MS, NodeShell, UnlockedVault, ask, load_device};
@@ -39,6 +40,9 @@ impl NodeShell {
         self.perform_outputs(plan.late);
         for (carrier, number) in std::mem::take(&mut self.durable) {
             self.run_command(Input::Stored(carrier, number))?;
+        }
+        for generation in std::mem::take(&mut self.keyrings) {
+            self.run_command(Input::Carrier(CarrierInput::keyring_stored(generation)))?;
         }
         Ok(())
     }
@@ -132,10 +136,31 @@ impl NodeShell {
                 (Output::Notify(event), _) => self.push_event(event),
                 (Output::Carrier(order), open) => {
                     let doubted = open.as_ref().is_some_and(UnlockedVault::is_doubted);
-                    self.adapters.carry_out_order(order, doubted);
+                    match order.into_keyring_step() {
+                        Ok(step) => self.store_keyring(step),
+                        Err(order) => self.adapters.carry_out_order(order, doubted),
+                    }
                 }
                 (Output::Durable(carrier, number), _) => self.durable.push((carrier, number)),
                 (Output::Store(_), _) => {}
+            }
+        }
+    }
+
+    /// Stores a step of a keyring (MSG-135). A disk that refuses is logged, and the next step
+    /// contains this one: erased keys are erased in memory already (HIBE-75).
+    fn store_keyring(&mut self, step: KeyringStep) {
+        let Some(open) = &mut self.open else { return };
+        let KeyringStep { generation, before, keyring, after } = step;
+        let stored = open
+            .vault
+            .commit(&[before])
+            .and_then(|()| open.vault.store_tree_ring(&keyring))
+            .and_then(|()| open.vault.commit(&[after]));
+        match stored {
+            Ok(()) => self.keyrings.push(generation),
+            Err(fault) => {
+                tracing::warn!(code = fault.code.number(), "erased keys are still on the disk");
             }
         }
     }
@@ -147,6 +172,7 @@ impl NodeShell {
         // Pending inputs and outputs of the old device are dropped with it.
         (self.later, self.heard) = (DeferredCommit::default(), None);
         self.durable.clear();
+        self.keyrings.clear();
         let Some(open) = self.open.take() else {
             self.adapters.on_device_gone();
             return fault.into();
@@ -173,6 +199,7 @@ impl NodeShell {
                     self.open = Some(UnlockedVault { beside, witness, put_back, ..open });
                     turn.early.into_iter().for_each(|event| self.push_event(event));
                     self.perform_outputs(turn.late);
+                    self.serve_device();
                 } else {
                     self.adapters.lock_but_for(device.into_carriers().into_line(now), now);
                 }

@@ -32,7 +32,8 @@ fn options(vault: PathBuf, witness: Option<PathBuf>) -> NodeOptions {
     let dialer = Dialer::default();
     let observer = None;
     let clock = Clock::system();
-    NodeOptions { vault, witness, demo: true, idle_lock_s: 0, clock, dialer, observer }
+    let mesh = None;
+    NodeOptions { vault, witness, demo: true, idle_lock_s: 0, clock, dialer, mesh, observer }
 }
 
 async fn start(folder: &Path, name: &'static str, relay: &RelayEntry) -> RunningNode {

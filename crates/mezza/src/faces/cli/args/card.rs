@@ -16,6 +16,12 @@ pub struct CardArgs {
     /// Which parts to give away
     #[arg(long, value_enum, default_value_t = CardFormJson::Full)]
     pub form: CardFormJson,
+    /// Make keys for the mesh first, if there are none, and put them on the card
+    #[arg(long)]
+    pub mesh: bool,
+    /// Date and time of this device are right, though nobody vouches for them
+    #[arg(long, requires = "mesh")]
+    pub confirm_clock: bool,
     /// Draw it as a QR code
     #[arg(long)]
     pub qr: bool,

@@ -1,0 +1,267 @@
+//! The mesh as a carrier: answers to the questions of the device.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use mezza_core::{DecodeError, Time};
+use mezza_ratchet::{Exporter, Padding};
+
+use super::own_tree::OwnTree;
+use super::peer::MeshPeer;
+use super::{CAPS, Mesh, OUT_MAX, PARCEL_BYTES_MAX};
+use crate::card::OFFLINE_PART;
+use crate::carriers::{Bundles, Carrier, Exchange, Invitations, Routing, Storage};
+use crate::evidence::WaitReason;
+use crate::io::{
+    At, CarrierCaps, CarrierConnection, CarrierId, CarrierState, ContactFacts, ContactId, DateStep,
+    Dropped, Forget, Handover, Leaving, Missing, News, PersonRows, Places, RecordKind, Route,
+    RouteTerms, Step, StoredRows, Unloaded, fits_vault, key32, loads_again,
+};
+use crate::note::Item;
+use crate::view::Part;
+
+/// Bytes of the four envelopes without a tag, and without the kind of the parcel. A message that
+/// fills its envelope shows nothing by its length.
+static PADDINGS: [Padding; 4] = [
+    Padding::To(246 - 8 - 1),
+    Padding::To(758 - 8 - 1),
+    Padding::To(1_782 - 8 - 1),
+    Padding::To(PARCEL_BYTES_MAX - 1),
+];
+
+impl Carrier for Mesh {
+    fn id(&self) -> CarrierId {
+        CarrierId::MESH
+    }
+
+    /// A corrected date is a confirmed one, so keys of the time before may be erased by it. Pauses
+    /// are short, and end with it.
+    fn apply_date_step(&mut self, _: &DateStep, at: &mut At<'_>) {
+        self.tree.iter_mut().for_each(OwnTree::on_date_confirmed);
+        self.recheck_timers(at);
+    }
+
+    fn recheck_timers(&mut self, at: &mut At<'_>) {
+        self.peers.values_mut().for_each(MeshPeer::on_sign);
+        at.step.touch_all();
+    }
+
+    fn handle_timer(&mut self, number: u64, _: &dyn Fn(ContactId) -> bool, at: &mut At<'_>) {
+        at.step.touch(ContactId(number as u32));
+    }
+
+    fn next_news(&mut self) -> Option<News> {
+        self.news.pop_front()
+    }
+}
+
+impl Routing for Mesh {
+    fn state(&self, to: Option<&ContactFacts<'_>>, _: Time) -> Option<CarrierState> {
+        // A device without a node and without keys has no mesh.
+        if self.clock.is_none() && self.tree.is_none() {
+            return None;
+        }
+        let level = self.clock.map_or(CAPS.level, |clock| clock.level);
+        Some(CarrierState {
+            reached: to.is_some_and(|to| to.card.part(OFFLINE_PART).is_some()),
+            up: self.check_up().map(drop),
+            caps: CarrierCaps { level, ..CAPS },
+        })
+    }
+
+    fn connections(&self, now: Time) -> Vec<CarrierConnection> {
+        let state = self.state(None, now);
+        let connection = |state: CarrierState| CarrierConnection {
+            relay: None,
+            own: self.tree.is_some(),
+            up: state.up.is_ok(),
+            places: Places::default(),
+            left: None,
+            caps: state.caps,
+        };
+        state.map(connection).into_iter().collect()
+    }
+
+    fn prepare_route(&mut self, to: &ContactFacts<'_>, _: u8, at: &mut At<'_>) {
+        self.draw_draft(to, at);
+    }
+
+    fn select_route(
+        &self,
+        to: &ContactFacts<'_>,
+        terms: RouteTerms,
+        now: Time,
+    ) -> Result<Route, Missing> {
+        let clock = self.check_up().map_err(Missing::Wait)?;
+        let wait = |why| Err(Missing::Wait(why));
+        // No parcel leaves below the lowest level (MSG-20).
+        if clock.level < terms.pin {
+            return wait(WaitReason::BelowPin);
+        }
+        // The contact could not answer: its parcels are sealed for our card.
+        if to.own.part(OFFLINE_PART).is_none() {
+            return wait(WaitReason::OwnKeys);
+        }
+        let peer = self.peers.get(&to.id);
+        if peer.is_some_and(|peer| peer.rests_until.is_some_and(|until| until > now)) {
+            return wait(WaitReason::Answer);
+        }
+        // One contact must not use up the cells of all others (MSG-138).
+        if self.out.values().filter(|out| out.contact == to.id).count() >= OUT_MAX {
+            return wait(WaitReason::Answer);
+        }
+        let Some(draft) = self.drafts.get(&to.id) else { return wait(WaitReason::Keys) };
+        let carrier = CarrierId::MESH;
+        Ok(Route { carrier, until: None, invitation: false, address: draft.address() })
+    }
+
+    fn outer_binding(&self, to: &ContactFacts<'_>) -> Vec<u8> {
+        self.drafts.get(&to.id).map_or_else(Vec::new, |draft| draft.binding.to_vec())
+    }
+
+    fn paddings(&self) -> &'static [Padding] {
+        &PADDINGS
+    }
+
+    fn waits_for_place(&self) -> bool {
+        false
+    }
+
+    fn needs_knock(&self, to: &ContactFacts<'_>) -> bool {
+        self.needs_knock(to)
+    }
+
+    fn hand_over(&mut self, parcel: &Leaving<'_>, at: &mut At<'_>) -> Handover {
+        self.send_parcel(parcel, at)
+    }
+
+    /// A cell that left cannot be called back. Its parcel is not sent again.
+    fn retract_parcels(&mut self, parcels: &[Dropped], _: &mut At<'_>) {
+        self.out.retain(|_, out| parcels.iter().all(|dropped| dropped.id != out.parcel));
+    }
+
+    fn set_level_min(&mut self, contact: ContactId, level_min: Option<u8>, _: &mut At<'_>) {
+        self.peers.entry(contact).or_default().level_min = level_min;
+    }
+
+    fn count_rejected(&mut self) {
+        self.rejected += 1;
+    }
+
+    fn rejected_count(&self) -> u64 {
+        self.rejected
+    }
+}
+
+impl Exchange for Mesh {
+    /// Returns our tag for the contact, until the contact has used it.
+    fn take_owed_item(&mut self, to: &ContactFacts<'_>, at: &mut At<'_>) -> Option<Item> {
+        let used = self.peers.get(&to.id).is_some_and(|peer| peer.is_used);
+        // Only a contact with a mesh, and one that we can be reached by, needs the tag.
+        if used || self.tree.is_none() || to.card.part(OFFLINE_PART).is_none() {
+            return None;
+        }
+        let mut tag = None;
+        let At { step, rng, .. } = at;
+        self.update_peer(to.id, step, |peer| tag = Some(peer.own_tag(*rng)));
+        tag.map(Item::Tag)
+    }
+
+    fn on_items_received(
+        &mut self,
+        from: &ContactFacts<'_>,
+        items: &[Item],
+        _: &mut Option<Exporter>,
+        at: &mut At<'_>,
+    ) {
+        let tag = items.iter().rev().find_map(|item| match item {
+            Item::Tag(tag) => Some(*tag),
+            _ => None,
+        });
+        self.update_peer(from.id, at.step, |peer| {
+            peer.theirs = tag.or(peer.theirs);
+            peer.on_sign();
+        });
+    }
+
+    fn on_user_note(&mut self, contact: ContactId, _: Time) {
+        if let Some(peer) = self.peers.get_mut(&contact) {
+            peer.on_sign();
+        }
+    }
+
+    fn forget_contact(&mut self, contact: ContactId, what: Forget, at: &mut At<'_>) {
+        if what == Forget::Chains {
+            return;
+        }
+        self.blocks.remove(&contact);
+        self.drafts.remove(&contact);
+        self.out.retain(|_, out| out.contact != contact);
+        if self.peers.remove(&contact).is_some_and(|peer| peer.stored_form().is_some()) {
+            at.step.drop_row(RecordKind::MeshPeer, key32(contact.0));
+        }
+        at.step.set_timer(super::timer(contact), None);
+    }
+}
+
+impl Bundles for Mesh {
+    fn card_part(&self, _: Time) -> Option<(u8, Vec<u8>)> {
+        let tree = self.tree.as_ref().filter(|tree| !tree.is_over())?;
+        Some((OFFLINE_PART, tree.card_block().to_vec()))
+    }
+}
+
+impl Invitations for Mesh {}
+
+impl Storage for Mesh {
+    fn check_rows(&self, person: &PersonRows) -> Result<(), DecodeError> {
+        person.read_optional(RecordKind::MeshPeer, MeshPeer::read).map(drop)
+    }
+
+    fn load_person(&mut self, person: &PersonRows, _: &StoredRows<'_>, _: &mut At<'_>) -> bool {
+        let peer = person.read_optional(RecordKind::MeshPeer, MeshPeer::read);
+        self.peers.insert(person.id, peer.unwrap_or_default());
+        false
+    }
+
+    fn load_own_rows(
+        &mut self,
+        stored: &mut StoredRows<'_>,
+        _: &dyn Fn(ContactId) -> bool,
+        _: &mut At<'_>,
+    ) -> Vec<Unloaded> {
+        let rows = stored.take_kind(RecordKind::Tree);
+        let keyring = stored.take_one(RecordKind::TreeRing, &[]);
+        if rows.is_empty() && keyring.is_none() {
+            return Vec::new();
+        }
+        if let Some(Ok(tree)) = keyring.as_ref().map(|ring| OwnTree::load(&rows, ring)) {
+            self.tree = Some(tree);
+            return Vec::new();
+        }
+        // Nothing is repaired by guessing: a tree with a gap would lack keys unnoticed (HIBE-93).
+        self.lost = rows.keys().cloned().collect();
+        let lost = |(key, row): (Vec<u8>, mezza_core::Wiping<Vec<u8>>)| {
+            Unloaded::new(Part::KeyTree, RecordKind::Tree, key, &row)
+        };
+        let ring = keyring
+            .map(|ring| Unloaded::new(Part::KeyTree, RecordKind::TreeRing, Vec::new(), &ring));
+        rows.into_iter().map(lost).chain(ring).collect()
+    }
+
+    fn loads_again(&self, kind: RecordKind, _: &[u8], value: &[u8]) -> bool {
+        match kind {
+            RecordKind::MeshPeer => {
+                loads_again(value, MeshPeer::read(value).map(|peer| peer.stored_form()))
+            }
+            _ => fits_vault(value),
+        }
+    }
+
+    fn put_records(&self, step: &mut Step) {
+        let rows = self.peers.iter().filter_map(|(id, peer)| Some((id, peer.stored_form()?)));
+        for (id, row) in rows.collect::<BTreeMap<_, _>>() {
+            step.put(RecordKind::MeshPeer, key32(id.0), row);
+        }
+    }
+}

@@ -1,0 +1,5 @@
+//! Two devices without a relay, and a mesh between them that the test holds in its hands.
+
+mod keys;
+mod meadow;
+mod talk;
