@@ -52,7 +52,7 @@ struct Shared {
     keys: Mutex<Option<TrialKeys>>,
     /// The number of the thread that listens; earlier ones end at their next line.
     listener: AtomicU64,
-    /// Why no node answers, in words for the user.
+    /// The reason why no node answers, in words for the user.
     trouble: Mutex<Option<String>>,
 }
 
@@ -105,9 +105,13 @@ impl<E: From<ConnectionReport> + Send + 'static> MeshAdapter<E> {
     fn start_listening(&self) {
         let Some(place) = &self.place else { return };
         let number = self.shared.listener.fetch_add(1, Ordering::Relaxed) + 1;
-        let (socket, clock) = (place.socket.clone(), self.clock.clone());
-        let (reporter, shared) = (self.reporter.clone(), Arc::clone(&self.shared));
-        let listener = Listener { number, socket, clock, reporter, shared };
+        let listener = Listener {
+            number,
+            socket: place.socket.clone(),
+            clock: self.clock.clone(),
+            reporter: self.reporter.clone(),
+            shared: Arc::clone(&self.shared),
+        };
         spawn_thread("mesh listener", move || listener.run());
     }
 
@@ -122,7 +126,8 @@ impl<E: From<ConnectionReport> + Send + 'static> MeshAdapter<E> {
             }
             MeshOutput::Send { ticket, life, tick, envelope } => {
                 let Some(place) = &self.place else { return };
-                let (socket, reporter) = (place.socket.clone(), self.reporter.clone());
+                let socket = place.socket.clone();
+                let reporter = self.reporter.clone();
                 let envelope = data_encoding::BASE64.encode(&envelope);
                 let ask =
                     json!({ "ask": "send", "life": life, "tick": tick, "envelope": envelope });

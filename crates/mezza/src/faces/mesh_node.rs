@@ -60,7 +60,8 @@ impl MeshNodeThread {
         }
         make_options(home, settings)?;
         let (stop, stopped) = watch::channel(false);
-        let (home, settings) = (home.clone(), settings.clone());
+        let home = home.clone();
+        let settings = settings.clone();
         let thread = thread::Builder::new()
             .name("mesh node".into())
             .spawn(move || run_node(&home, &settings, stopped))

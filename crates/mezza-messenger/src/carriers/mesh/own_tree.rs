@@ -165,8 +165,8 @@ impl OwnTree {
 }
 
 fn put_row(key: Vec<u8>, value: Vec<u8>) -> RecordChange {
-    let (kind, bucket) = (RecordKind::Tree, Retention::Permanent);
-    RecordChange::Put { kind, key, bucket, value: Wiping::new(value) }
+    let value = Wiping::new(value);
+    RecordChange::Put { kind: RecordKind::Tree, key, bucket: Retention::Permanent, value }
 }
 
 /// Encodes the head row: `version u8 | generation u64 | card block`.
@@ -193,7 +193,8 @@ fn name_key(name: &RecordName) -> Vec<u8> {
 
 fn read_name(key: &[u8]) -> Result<RecordName, DecodeError> {
     Reader::decode_exact(key, |r| {
-        let (generation, start) = (r.read_u64()?, Epoch(r.read_u32()?));
+        let generation = r.read_u64()?;
+        let start = Epoch(r.read_u32()?);
         let kind = EntryKind::from_byte(r.read_u8()?).ok_or(DecodeError::Value)?;
         Ok(RecordName { generation, start, kind })
     })

@@ -91,7 +91,8 @@ impl MeshPeer {
     /// Reads a row.
     pub fn read(bytes: &[u8]) -> Result<Self, DecodeError> {
         Reader::decode_exact(bytes, |r| {
-            let (version, flags) = (r.read_u8()?, r.read_u8()?);
+            let version = r.read_u8()?;
+            let flags = r.read_u8()?;
             let own = Some(r.read_array()?).filter(|tag| *tag != STRANGER);
             let theirs =
                 if flags & HAS_THEIRS == 0 { None } else { Some(r.read_array::<TAG_BYTES>()?) };

@@ -59,9 +59,10 @@ impl Meadow {
             let device = Device::create(carriers, name, &[], START, &mut rng).expect("clean");
             Side { device, disk: Disk::new(), ring: None, keys: None, shown: Vec::new() }
         });
-        let (air, sent) = (VecDeque::new(), Vec::new());
-        let (now, apart, step_parts, client) = (START, false, 3, 0);
-        let mut meadow = Self { sides, now, air, sent, apart, step_parts, client, rng };
+        let air = VecDeque::new();
+        let sent = Vec::new();
+        let mut meadow =
+            Self { sides, now: START, air, sent, apart: false, step_parts: 3, client: 0, rng };
         meadow.tell_clock();
         meadow
     }
@@ -168,7 +169,8 @@ impl Meadow {
         match output {
             MeshOutput::Keys(keys) => self.sides[who].keys = Some(keys),
             MeshOutput::Keyring(step) => {
-                let (side, parts) = (&mut self.sides[who], self.step_parts);
+                let parts = self.step_parts;
+                let side = &mut self.sides[who];
                 if parts > 0 {
                     write(&mut side.disk, step.before.0);
                 }
