@@ -5,7 +5,7 @@ use tempfile::TempDir;
 
 use super::super::failed::{noon, put};
 use super::super::rows::Rows;
-use super::super::{KEYRING, LOCK, MasterKey, RECORDS};
+use super::super::{KEYRING, LOCK, MasterKey, OpenedFiles, RECORDS};
 use super::*;
 use crate::process::lock::Lock;
 
@@ -26,7 +26,8 @@ impl Life {
         let mut rows = Rows::create(&folder.path().join(RECORDS)).unwrap();
         rows.transaction(|writing| put_memory(writing, &ring, today)).unwrap();
         let lock = Lock::take(&folder.path().join(LOCK)).unwrap();
-        let mut vault = Vault::new(rows, ring, lock, &master, noon());
+        let mut vault =
+            Vault::new(folder.path(), OpenedFiles { rows, ring, lock }, &master, noon());
         vault.commit(batches).unwrap();
         Self { folder, master, vault }
     }

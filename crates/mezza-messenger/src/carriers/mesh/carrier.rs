@@ -34,10 +34,9 @@ impl Carrier for Mesh {
         CarrierId::MESH
     }
 
-    /// A corrected date is a confirmed one, so keys of the time before may be erased by it. Pauses
-    /// are short, and end with it.
+    /// A correction confirms no date for the tree: keys are erased by the rules of its own clock
+    /// only (HIBE-74). Pauses are short, and end with it.
     fn apply_date_step(&mut self, _: &DateStep, at: &mut At<'_>) {
-        self.tree.iter_mut().for_each(OwnTree::on_date_confirmed);
         self.recheck_timers(at);
     }
 

@@ -66,7 +66,7 @@ impl OwnTree {
         Self { tree, rules: None, held: HeldKeys::new(), is_date_confirmed: false }
     }
 
-    /// Notes that the date was confirmed, by the user or by another clock (MSG-99).
+    /// Notes that the user confirmed the clock of the node.
     pub fn on_date_confirmed(&mut self) {
         self.is_date_confirmed = true;
     }

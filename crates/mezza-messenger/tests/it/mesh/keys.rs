@@ -4,7 +4,7 @@ use mezza_core::Time;
 use mezza_messenger::card::{CardForm, OFFLINE_PART};
 use mezza_messenger::view::Part;
 use mezza_messenger::{
-    Command, DeviceError, Input, MeshInput, MeshReport, PersonError, RecordKind,
+    Command, DateStep, DeviceError, Input, MeshInput, MeshReport, PersonError, RecordKind,
 };
 
 use super::meadow::Meadow;
@@ -75,6 +75,27 @@ fn hibe_91_no_key_is_handed_out_before_a_clock_was_heard() {
         meadow.mesh(who, MeshInput::Away { boot_ms });
     }
     assert!(meadow.open(1 - cell.from, &cell).is_none());
+}
+
+/// A forged source of time moves the date step by step, and each step is announced to the device.
+#[test]
+fn hibe_91_corrections_of_the_date_erase_no_keys_of_days_to_come() {
+    let mut meadow = Meadow::friends();
+    let begin = meadow.now;
+    for hours in (1..=48).step_by(1) {
+        let by_ms = Time::HOUR_MS.cast_signed();
+        meadow.now = begin.plus_ms(hours * Time::HOUR_MS);
+        let date = DateStep { by_ms, since: None };
+        meadow.command(1, Command::CorrectDate(date));
+        let clock = MeshReport { boot_ms: hours * 1_000, ..meadow.clock() };
+        meadow.mesh(1, MeshInput::Clock(clock));
+    }
+    // The right time again: what is sent in the second of those hours opens.
+    meadow.now = begin.plus_ms(2 * Time::HOUR_MS);
+    meadow.tell_clock();
+    meadow.say(0, "two hours later");
+    let cell = meadow.sent.iter().rev().find(|cell| cell.from == 0).expect("sent").clone();
+    assert!(meadow.open(1, &cell).is_some());
 }
 
 #[test]

@@ -92,7 +92,8 @@ impl Meadow {
         meadow
     }
 
-    fn clock(&self) -> MeshReport {
+    /// Returns the report of a node whose clock is right.
+    pub fn clock(&self) -> MeshReport {
         let tick = (self.now.as_ms() / TICK_MS) as u32;
         MeshReport {
             cur: tick,
