@@ -221,7 +221,7 @@ fn slow_wrong_input_gets_a_text_with_the_next_step() {
     );
     shell.open(NOW, &["none"]).is(Exit::NotFound, "missing");
     let at = shell.run(&["status", "--dir", "bob", "--at", "10:41"]);
-    at.is(Exit::Usage, "write a time like 2026-11-25T10:41:00Z, or tick:N");
+    at.is(Exit::Usage, "write a time like 2026-11-25T10:41:00Z, +2m or tick:N");
 }
 
 /// Two envelopes of one name, a folder that holds the envelope itself, and a card that is named as output.
