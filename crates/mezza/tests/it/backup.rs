@@ -13,8 +13,7 @@ use std::path::{Path, PathBuf};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-use crate::mixnet::town::Town;
-use crate::program::{Program, json, mezza, mixnet_status, ok, passphrase, until};
+use crate::program::{Program, json, mezza, ok, passphrase, until};
 use crate::two_homes::World;
 
 const WORDS: &str = "abacus above absorb accent access acorn";
@@ -295,47 +294,6 @@ fn backup_15_slow_a_running_node_makes_backups_by_itself() {
 /// Returns the output of a command, whatever its exit code.
 fn json_or_not(home: &Path, args: &[&str]) -> String {
     String::from_utf8(mezza(home, args).stdout).unwrap()
-}
-
-/// The restored home joins the mixnet of its backup at its first start, without a command. Its charges are
-/// those of before, and a conversation that uses the mixnet only goes on in cells.
-#[test]
-fn backup_24_slow_a_restored_home_joins_its_mixnet_again() {
-    let (saved, mut ann_node, _ben_node) = Saved::start();
-    let town = Town::start(saved.world.folder());
-    let link = town.files.make_uri().unwrap().to_string();
-    let is_up = |home: &Path| mixnet_status(home)["up"] == true;
-    let both = [(&saved.ann, "Ben"), (&saved.ben, "Ann")];
-    for (home, _) in both {
-        ok(home, &["mixnet", "join", &link]);
-    }
-    until("both in the mixnet", || is_up(&saved.ann) && is_up(&saved.ben));
-    // The cards that name the mixnet go over the relay.
-    for (home, name) in both {
-        ok(home, &["send", name, "I am in a mixnet now", "--wait", "delivered"]);
-    }
-    for (home, name) in both {
-        ok(home, &["set", name, "--carriers", "mixnet"]);
-    }
-    ok(&saved.ann, &["send", "Ben", "in cells", "--wait", "delivered"]);
-    ok(&saved.ben, &["send", "Ann", "in cells, too", "--wait", "delivered"]);
-    let used = |home: &Path| mixnet_status(home)["rounds_used"].as_u64().unwrap();
-    let before = used(&saved.ann);
-    assert!(before > 0);
-    saved.make();
-    ann_node.stop(Signal::SIGKILL);
-    std::fs::remove_dir_all(&saved.ann).unwrap();
-
-    let (home, _node) = saved.restore("c");
-    until("the restored home in the mixnet", || is_up(&home));
-    assert!(used(&home) >= before, "nothing of the budget is given back");
-    let carriers = |home: &Path, name: &str| json(home, &["contacts", name])[0].clone();
-    assert_eq!(carriers(&home, "Ben")["policy"]["carriers"], serde_json::json!(["mixnet"]));
-    ok(&home, &["send", "Ben", "restored, in cells", "--wait", "delivered"]);
-    ok(&saved.ben, &["send", "Ann", "welcome back", "--wait", "delivered"]);
-    let notes = json(&home, &["log", "Ben", "--peek"]);
-    let last = &notes[notes.len() - 2..];
-    assert!(last.iter().all(|note| note["carrier"] == "mixnet"), "{last:?}");
 }
 
 /// A limit on the size of files stands for a full disk: the vault of a restore does not fit, and nothing of
