@@ -131,9 +131,11 @@ struct ParcelOut {
     contact: ContactId,
     /// True if the parcel contains a note of the user.
     own: bool,
+    /// True for a knock, to which the contact answers.
+    knocks: bool,
 }
 
-snapshot!(struct ParcelOut { parcel, contact, own });
+snapshot!(struct ParcelOut { parcel, contact, own, knocks });
 
 /// The card block of a contact, decoded once.
 struct KnownBlock {
@@ -366,8 +368,9 @@ impl Mesh {
         let out = self.out.get(&ticket);
         let out = out.ok_or(DeviceError::Carrier(CarrierError::NoSuchTicket))?;
         let parcel = out.parcel;
-        // The parcel of a note stays until its receipt, or until the end of its cell.
-        if out.own {
+        // The parcel of a note stays until its receipt, or until the end of its cell. A knock stays as
+        // well, because what waits for its answer would cause the next one at once (MSG-138).
+        if out.own || out.knocks {
             self.news.push_back(News::Carried { parcel, others: names.max(1) });
         } else {
             // Receipts have no receipts. A lost one is repeated when the note comes again (MSG-138).
@@ -386,6 +389,18 @@ impl Mesh {
         self.news.push_back(News::Expired(parcel));
         at.step.touch(contact);
         Ok(())
+    }
+
+    /// Ends the greetings to a contact, which has written.
+    fn end_greetings(&mut self, contact: ContactId) {
+        let news = &mut self.news;
+        self.out.retain(|_, out| {
+            let ends = out.contact == contact && out.knocks && !out.own;
+            if ends {
+                news.push_back(News::Handed { parcel: out.parcel, again: None });
+            }
+            !ends
+        });
     }
 
     /// Returns the card block of a contact, which is decoded once for each card.
@@ -436,10 +451,9 @@ impl Mesh {
         }
         self.learn_block(&parcel.to);
         let system = self.system();
-        let tag = match self.peers.get(&id).and_then(|peer| peer.theirs) {
-            Some(tag) if parcel.bytes.first() != Some(&crate::io::KNOCK) => tag,
-            _ => STRANGER,
-        };
+        let knocks = parcel.bytes.first() == Some(&crate::io::KNOCK);
+        let tag = self.peers.get(&id).and_then(|peer| peer.theirs).filter(|_| !knocks);
+        let tag = tag.unwrap_or(STRANGER);
         let payload = Wiping::new([tag.as_slice(), parcel.bytes].concat());
         let sealed = read_address(&parcel.route.address).and_then(|(time, seed)| {
             let key = envelope_key(&system, self.block(id)?, time, &seed).ok()?;
@@ -451,7 +465,7 @@ impl Mesh {
             return Handover::Out;
         };
         self.last_ticket += 1;
-        let out = ParcelOut { parcel: parcel.id, contact: id, own: parcel.own };
+        let out = ParcelOut { parcel: parcel.id, contact: id, own: parcel.own, knocks };
         self.out.insert(self.last_ticket, out);
         at.step.set_timer(timer(id), None);
         self.outputs.push_back(MeshOutput::Send {

@@ -107,12 +107,12 @@ fn on_handed<P: Port>(parts: &mut Parts<P>, id: ParcelId, at: &mut At<'_>) {
 /// Records the number of other devices that announce a parcel.
 fn on_carried<P: Port>(parts: &mut Parts<P>, id: ParcelId, others: u16, at: &mut At<'_>) {
     let Some(parcel) = parts.outbox.parcel(id) else { return };
+    // Other devices have the parcel, so the contact may answer from now on.
+    parts.contacts.mark_asked(parcel.contact, at.step);
     let Some(note) = parcel.note else { return };
     let what = FactKind::Carried(others);
     let carrier = parcel.route.carrier;
     let level = hand::level_of(parts, parcel, at.now).min(parcel.left_at);
-    // Other devices have the parcel, so the contact may answer from now on.
-    parts.contacts.mark_asked(parcel.contact, at.step);
     parts.threads.add_fact(note, Fact { what, carrier, level, at: at.now }, None, at.step);
 }
 

@@ -181,6 +181,7 @@ impl Exchange for Mesh {
             peer.theirs = tag.or(peer.theirs);
             peer.on_sign();
         });
+        self.end_greetings(from.id);
     }
 
     fn on_user_note(&mut self, contact: ContactId, _: Time) {

@@ -107,10 +107,20 @@ fn msg_136_a_long_first_text_follows_in_the_session() {
     let long = "long ".repeat(600);
     let note = meadow.say(0, &long);
     assert_eq!(meadow.state(0, note), NoteState::Queued(WaitReason::Answer));
+    assert_eq!(meadow.sent.len(), 1, "one greeting for one cell (MSG-138)");
+    let mut greetings = 1;
+    for _ in 0..60 {
+        let before: Vec<_> = meadow.sent.iter().map(|cell| cell.envelope.clone()).collect();
+        meadow.pass(30 * Time::SECOND_MS);
+        greetings += meadow.sent.iter().filter(|cell| !before.contains(&cell.envelope)).count();
+    }
+    assert!((3..=12).contains(&greetings), "{greetings} in half an hour");
     let contact = meadow.contact(1);
     assert_eq!(meadow.texts(1), [""; 0]);
     meadow.command(1, Command::Accept { contact });
+    meadow.pass(5 * Time::MINUTE_MS);
     assert_eq!(meadow.state(0, note), NoteState::Delivered);
+    assert!(meadow.sides[0].device.outbox(meadow.now).is_empty());
     assert_eq!(meadow.texts(1), [long]);
     let text = "x".repeat(4_000);
     let contact = meadow.contact(0);
@@ -129,8 +139,8 @@ fn msg_134_both_may_knock_at_once() {
     meadow.apart = false;
     meadow.tell_clock();
     meadow.pass(10 * Time::MINUTE_MS);
-    for who in 0..2 {
-        assert_eq!(meadow.state(who, notes[who]), NoteState::Delivered);
+    for (who, note) in notes.into_iter().enumerate() {
+        assert_eq!(meadow.state(who, note), NoteState::Delivered);
     }
     let last = meadow.say(0, "one session for both");
     assert_eq!(meadow.state(0, last), NoteState::Delivered);
