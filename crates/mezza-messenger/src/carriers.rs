@@ -6,6 +6,7 @@ pub mod mixnet;
 mod port;
 pub mod relay;
 
+use alloc::boxed::Box;
 use core::fmt;
 
 use mezza_core::{Backend, StaticKey, Time, snapshot};
@@ -51,10 +52,10 @@ impl CarrierOutput {
     ///
     /// # Errors
     /// Any other request, which goes to the driver's part for its carrier.
-    pub fn into_keyring_step(self) -> Result<KeyringStep, Self> {
+    pub fn into_keyring_step(self) -> Result<KeyringStep, Box<Self>> {
         match self {
             Self::Mesh(MeshOutput::Keyring(step)) => Ok(step),
-            other => Err(other),
+            other => Err(Box::new(other)),
         }
     }
 }

@@ -185,7 +185,7 @@ impl Mesh {
             MeshInput::Away { boot_ms } => self.on_node_away(boot_ms, at),
             MeshInput::MakeTree { confirmed } => return self.make_tree(confirmed, at),
             MeshInput::Life(life) => self.life = life,
-            MeshInput::Opened(opened) => self.on_opened(opened, at),
+            MeshInput::Opened(opened) => self.on_opened(&opened, at),
             MeshInput::Announced { ticket, names } => return self.on_announced(ticket, names),
             MeshInput::Expired { ticket } => return self.on_expired(ticket, at),
             MeshInput::Refused { ticket } => {
@@ -322,7 +322,7 @@ impl Mesh {
     }
 
     /// Handles an envelope that opened. Its tag names the writer.
-    fn on_opened(&mut self, opened: OpenedEnvelope, at: &mut At<'_>) {
+    fn on_opened(&mut self, opened: &OpenedEnvelope, at: &mut At<'_>) {
         if !self.seen.insert(opened.id.0) {
             return;
         }

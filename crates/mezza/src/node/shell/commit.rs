@@ -138,7 +138,7 @@ impl NodeShell {
                     let doubted = open.as_ref().is_some_and(UnlockedVault::is_doubted);
                     match order.into_keyring_step() {
                         Ok(step) => self.store_keyring(step),
-                        Err(order) => self.adapters.carry_out_order(order, doubted),
+                        Err(order) => self.adapters.carry_out_order(*order, doubted),
                     }
                 }
                 (Output::Durable(carrier, number), _) => self.durable.push((carrier, number)),
