@@ -80,7 +80,9 @@ fn cli_9_slow_the_guide_to_moving_works() {
     // What the screens show, which a person types on.
     let [mut recipient, mut digits, mut key] = [(); 3].map(|()| String::new());
     let mut steps = 0;
-    for line in typed("## Moving to another machine") {
+    // The other way, over one network, needs two more homes and is a test of its own (BACKUP-33).
+    let by_file = typed("## Moving to another machine");
+    for line in by_file.into_iter().take_while(|line| !line.contains("--listen")) {
         let (machine, line) = line.split_once("$ ").unwrap();
         let line = line.replace("RECIPIENT", &recipient).replace("DIGITS", &format!("'{digits}'"));
         let line = line.replace("KEY", &key);
