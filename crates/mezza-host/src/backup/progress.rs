@@ -1,4 +1,4 @@
-//! WorkProgress of a backup or a restore, for a page that waits for it.
+//! The progress of a backup or a restore, for a page that waits for it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
