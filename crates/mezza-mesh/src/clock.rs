@@ -90,7 +90,8 @@ pub enum ClockState {
     Seeking,
     /// Ten votes in a row found the clock where most neighbours have theirs.
     Agreed,
-    /// Most neighbours agree with each other on a time outside of the bound.
+    /// Most neighbours agree with each other on a time that is farther from the own clock than its
+    /// bound.
     Doubtful,
 }
 
@@ -318,7 +319,7 @@ impl MeshClock {
     pub fn trust_correction(&mut self, correction: i64) {
         self.trusted = Some(correction);
         self.offset = self.anchor();
-        // The clock jumped, so earlier holds prove nothing about it.
+        // The clock jumped, so the counted times at which it agreed say nothing about the new time.
         (self.holds, self.state) = (0, ClockState::Seeking);
     }
 

@@ -340,7 +340,7 @@ impl Machine for Node {
                 self.engine.trust_correction(correction, now, &mut self.ids);
             }
             Input::TrustNeighbours => {
-                // Without a doubt this is an error, so that the user does not believe in an effect.
+                // A clock that is not in doubt needs no trust. An error tells the user that nothing changed.
                 if !self.engine.trust_neighbours(now, &mut self.ids) {
                     return Err(Error::NothingToDecide);
                 }

@@ -112,7 +112,7 @@ pub fn compute_state(facts: &[Fact], due: Option<Time>, why: WaitReason, now: Ti
         FactKind::Carried(k) => Some(k),
         _ => None,
     });
-    // Announcements are stronger than a handover, since other devices have the parcel.
+    // An announcement proves more than a handover: other devices have the parcel.
     if let Some(k) = carried.max() {
         return NoteState::Carried(k);
     }

@@ -1,4 +1,4 @@
-//! Presets of noise with a promise, calibrated over all services together.
+//! Presets of noise, each with a privacy guarantee (epsilon, delta) over all services together.
 
 use core::f64::consts::{LN_2, LN_10};
 

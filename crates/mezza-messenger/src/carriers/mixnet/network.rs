@@ -77,7 +77,7 @@ pub(crate) struct JoinedNetwork<B: Backend> {
     /// True while the line to the entry server is up.
     pub up: bool,
     pub level: u8,
-    /// Newest number of the client that the next commit makes durable.
+    /// The newest of the client's record numbers that the next commit makes durable.
     pub durable: Option<u64>,
     /// Number of alarms from mixes since the start.
     pub alarms: u32,

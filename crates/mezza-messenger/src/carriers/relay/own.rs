@@ -264,7 +264,7 @@ impl<B: Backend> Relay<B> {
         // Sent once and not stored: repeated later it would offer used keys again (section 8).
         let replace = core::mem::take(&mut publication.replace);
         if replace {
-            // The relay deletes its old stock first.
+            // The relay deletes its old one-time keys before it stores these.
             self.stock = Some(0);
         }
         let ticket = self.requests.issue_ticket(connection, Request::Publish);

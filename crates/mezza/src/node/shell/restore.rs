@@ -21,7 +21,7 @@ const KEY: &[u8] = b"restored";
 const BUDGET_KEY: &[u8] = b"put back";
 const KIND: RecordKind = RecordKind::Setting;
 
-/// The result of comparing a witness with its vault.
+/// The result of comparing a vault with its witness, the copy of its state outside of it.
 pub(super) struct Restore {
     /// True if numbers, sessions and prekeys must begin again.
     pub begins: bool,
