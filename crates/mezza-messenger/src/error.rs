@@ -81,7 +81,7 @@ pub enum PersonError {
     /// The limit of remembered networks is reached, so no further one can be joined (MSG-97).
     #[error("too many mixnets were left")]
     TooManyNetworks,
-    /// Nobody vouches for the clock, which keys depend on.
+    /// The clock, on which keys depend, has no source that vouches for it.
     #[error("nobody vouches for this clock")]
     NoClock,
     /// There are more relays than a card of this version may name.

@@ -324,6 +324,7 @@ impl Mesh {
     /// Handles an envelope that opened. Its tag names the writer.
     fn on_opened(&mut self, opened: &OpenedEnvelope, at: &mut At<'_>) {
         if !self.seen.insert(opened.id.0) {
+            // The node names all its cells again to each new listener.
             return;
         }
         self.seen_order.push_back(opened.id.0);
@@ -333,6 +334,7 @@ impl Mesh {
             }
         }
         let Some((tag, parcel)) = opened.payload.split_first_chunk::<{ size_of::<Tag>() }>() else {
+            // Anybody with our card can seal an envelope without a tag.
             self.rejected += 1;
             return;
         };

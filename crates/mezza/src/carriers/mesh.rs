@@ -251,6 +251,7 @@ impl<E: From<ConnectionReport>> Listener<E> {
     }
 
     fn try_cell(&self, line: &Value) -> Option<OpenedEnvelope> {
+        // Without keys nothing can be tried. The next listener gets the cell again.
         let keys = self.shared.keys()?;
         let number = |key: &str| line[key].as_u64().and_then(|n| u32::try_from(n).ok());
         let life = u8::try_from(number("life")?).ok().and_then(Life::from_number)?;

@@ -32,6 +32,7 @@ pub(super) fn receive_knock<P: Port>(
     });
     if let Some(id) = parts.contacts.by_identity(ik.as_bytes()) {
         if parts.contacts.get(id).is_none_or(|contact| contact.blocked) {
+            // A blocked contact must cause no effect and no answer, or it learns that it is heard.
             return;
         }
         contact::on_message_arrived(parts, id, by.carrier, true, at);

@@ -50,6 +50,7 @@ pub(super) struct SentFile(TcpStream);
 /// 75 if the address cannot be listened at, 73 if the disk refuses.
 pub(super) fn receive_file(listener: &TcpListener, file: &Path) -> Result<ReceivedFile, Fault> {
     loop {
+        // A connection that ended before it was accepted says nothing about the next one.
         let Ok((stream, _)) = listener.accept() else { continue };
         match take_file(stream, file)? {
             Some(received) => return Ok(received),
@@ -75,6 +76,7 @@ fn take_file(mut stream: TcpStream, path: &Path) -> Result<Option<ReceivedFile>,
     let mut head = [0; HELLO.len() + 8];
     let timed = stream.set_read_timeout(Some(SILENCE));
     if timed.and_then(|()| stream.read_exact(&mut head)).is_err() || !head.starts_with(HELLO) {
+        // Other traffic of the network must not end the wait for the old device.
         return Ok(None);
     }
     let (_, length) = head.split_at(HELLO.len());
