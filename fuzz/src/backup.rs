@@ -23,7 +23,7 @@ fn seal(archive: &[u8]) -> Vec<u8> {
     seal_archive(archive, &key, &mut rng).expect("it is sealed")
 }
 
-/// A file as it lies on a disk: whatever it is, it opens or is refused.
+/// Opens any bytes as a backup file, which succeeds or is refused.
 fn file(data: &[u8]) {
     let own = own_key();
     let Ok(mut reader) = BackupReader::new(Cursor::new(data), &Identity::Key(&own)) else { return };
@@ -31,12 +31,12 @@ fn file(data: &[u8]) {
     let _ = reader.read_rows(NOW, &mut rng, &mut |_| Ok(()));
 }
 
-/// An archive that is sealed as it should be: whatever is in it, it is read to its end or refused.
+/// Seals any bytes as the archive of a backup, which is then read to its end or refused.
 pub fn archive(data: &[u8]) {
     file(&seal(data));
 }
 
-/// The archive of the sample.
+/// Returns the archive of the sample.
 pub fn archive_seeds() -> Vec<Vec<u8>> {
     let identity = Identity::Passphrase(PASSPHRASE);
     let mut reader = BackupReader::new(Cursor::new(SAMPLE), &identity).expect("the sample opens");

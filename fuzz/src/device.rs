@@ -4,7 +4,7 @@ mod town;
 
 use mezza_core::{Machine, Time};
 use mezza_messenger::carriers::mixnet::{MixnetInput, NetworkAddress};
-use mezza_messenger::policy::{Fallback, Policy};
+use mezza_messenger::policy::{Fallback, NoteLife, Policy};
 use mezza_messenger::{
     CarrierId, Command, ContactId, Input, MailboxId, NoteId, RecordKind, RelayInput, RequestId,
 };
@@ -34,7 +34,10 @@ pub fn run_operations(data: &[u8]) {
                 let contact = some_contact(&mut ops, &town, who);
                 let client = [ops.next_byte(); 16];
                 let text = "x".repeat([1, 3, 200, 8_192, 8_193, 0][ops.draw_below(6)]);
-                town.handle(who, Input::Command(Command::Send { contact, client, text }));
+                town.handle(
+                    who,
+                    Input::Command(Command::Send { contact, client, text, life: None }),
+                );
             }
             4..=7 => town.deliver_answers(who, 1 + ops.draw_below(32)),
             8 => shuffled_answer(&mut ops, &mut town, who),
@@ -65,7 +68,8 @@ pub fn run_operations(data: &[u8]) {
     }
 }
 
-/// Checks MSG-35 as visible from outside.
+/// Checks the bounds of queues (MSG-35) that are visible from outside: contacts with requests, and
+/// notes in the outbox.
 fn check_bounds(phone: &Phone) {
     let requests = phone.disk.keys().filter(|(kind, _)| *kind == RecordKind::Contact).count();
     assert!(requests <= PHONES + 64, "more contacts and requests than can be");
@@ -92,6 +96,7 @@ fn some_command(ops: &mut Operations<'_>, town: &Town, who: usize) -> Input {
         2 => Command::Refuse { contact },
         3 => Command::Cancel { note },
         4 => Command::Forget { note },
+        5 if ops.draw_below(2) == 0 => Command::LowerLevel { note },
         5 => Command::Seen { contact, note },
         6 => Command::Rename { contact, name: "n".repeat(ops.draw_below(70)) },
         7 => Command::Verify { contact, equal: ops.draw_below(2) == 0 },
@@ -105,6 +110,7 @@ fn some_command(ops: &mut Operations<'_>, town: &Town, who: usize) -> Input {
                 timer_s: ops.draw_below(256) as u32 * 600,
                 delivered: ops.draw_below(4) != 0,
                 read: ops.draw_below(2) == 0,
+                life: NoteLife::decode_choice(ops.draw_below(5) as u8).unwrap_or_default(),
             };
             Command::Policy { contact, policy }
         }
@@ -184,7 +190,8 @@ fn make_talked() -> Town {
                 let contact = contact.id;
                 town.handle(who, Input::Command(Command::Accept { contact }));
                 let text = format!("note {n}");
-                let send = Command::Send { contact, client: [n + 10 * who as u8; 16], text };
+                let send =
+                    Command::Send { contact, client: [n + 10 * who as u8; 16], text, life: None };
                 town.handle(who, Input::Command(send));
             }
             everyone(&mut town);

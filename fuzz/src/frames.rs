@@ -1,6 +1,7 @@
-//! Frames between clients and relays.
+//! Frames between clients and relays, and between two paired devices.
 
 use mezza_core::Secret;
+use mezza_messenger::carriers::link::StreamDeframer;
 use mezza_messenger::relay_wire::{
     ClientFrame, DoneCode, MailboxAddress, MailboxKind, RawOneTimePrekey, RelayDeframer, RelayFrame,
 };
@@ -72,4 +73,46 @@ pub fn frame_seeds() -> Vec<Vec<u8>> {
     let streams = [client.collect::<Vec<_>>(), relay.collect::<Vec<_>>()];
     let cut = |piece: u8| streams.iter().map(move |stream| [&[piece], stream.as_slice()].concat());
     cut(0).chain(cut(255)).collect()
+}
+
+/// Bytes of the longest frame between paired devices.
+const LINK_FRAME_BYTES_MAX: usize = 16_388;
+
+/// Feeds a stream between two paired devices, cut into pieces as the first byte specifies. The
+/// frames must be the stream from its beginning, and the buffer is bounded.
+pub fn check_link_frames(data: &[u8]) {
+    let Some((piece, stream)) = data.split_first() else { return };
+    let mut deframer = StreamDeframer::default();
+    let mut whole = Vec::new();
+    for mut input in stream.chunks(usize::from(*piece) + 1) {
+        loop {
+            match deframer.next_frame(&mut input) {
+                Ok(Some(frame)) => {
+                    assert!((2..=LINK_FRAME_BYTES_MAX).contains(&frame.len()));
+                    whole.extend_from_slice(&frame);
+                }
+                Ok(None) => break,
+                Err(_) => return,
+            }
+        }
+        assert!(input.is_empty() && deframer.buffered_bytes() < LINK_FRAME_BYTES_MAX);
+        assert!(stream.starts_with(&whole));
+    }
+    assert_eq!(whole.len() + deframer.buffered_bytes(), stream.len());
+}
+
+/// Returns the frames of a pairing with its first session, at two piece sizes.
+pub fn link_frame_seeds() -> Vec<Vec<u8>> {
+    let fixed = [(0x12, 68), (0x13, 84), (0x14, 84), (0x15, 88), (0x16, 88), (0x17, 56)];
+    let mut stream = Vec::new();
+    for (kind, bytes) in fixed {
+        stream.extend([&[1, kind], vec![2; bytes - 2].as_slice()].concat());
+    }
+    for bytes in [256_u16, 16_384, 512] {
+        stream.extend([1, 0x20]);
+        stream.extend(bytes.to_be_bytes());
+        stream.extend(vec![3; bytes.into()]);
+    }
+    stream.extend([1, 0x21]);
+    [0, 255].map(|piece| [&[piece], stream.as_slice()].concat()).into()
 }

@@ -39,7 +39,10 @@ fn make_settings(mode: GuardMode) -> GuardSettings {
         encoding: CoinEncoding::X25519,
         record_lengths: &[4],
         clients,
-        destinations: BTreeMap::from([(1, Destination { pins: None, counter: None })]),
+        destinations: BTreeMap::from([(
+            1,
+            Destination { pins: None, counter: None, is_blocked: false },
+        )]),
     }
 }
 

@@ -11,7 +11,7 @@ use rand_core::SeedableRng;
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
-/// A multiple of a day's ticks.
+/// The tick at which all trees begin; a multiple of the ticks of a day.
 const START: Tick = Tick(59_500_800);
 /// Epochs of the small tree.
 const EPOCHS: usize = 34;

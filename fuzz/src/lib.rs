@@ -24,6 +24,9 @@ mod mixnet_decoders;
 #[path = "../../crates/mezza-messenger/tests/it/model.rs"]
 mod model;
 mod mutate;
+#[path = "../../crates/mezza-messenger/tests/it/saved.rs"]
+#[expect(dead_code, reason = "the device's own tests use the rest")]
+mod saved;
 mod seka;
 #[path = "../../crates/mezza-messenger/tests/it/stage.rs"]
 #[expect(dead_code, reason = "the device's own tests use the rest")]
@@ -60,6 +63,11 @@ pub const TARGETS: &[Target] = &[
     Target { name: "frames", run: frames::check_frames, seeds: frames::frame_seeds },
     Target { name: "guard_decoders", run: guard::check_decoders, seeds: guard::decoder_seeds },
     Target { name: "guard_machine", run: guard::run_machine, seeds: operations::random_lists },
+    Target {
+        name: "link_connection",
+        run: frames::check_link_frames,
+        seeds: frames::link_frame_seeds,
+    },
     Target { name: "link_frames", run: seka::check_frames, seeds: seka::frame_seeds },
     Target { name: "link_offload", run: seka::check_offload, seeds: operations::random_lists },
     Target { name: "link_pairing", run: seka::run_pairing, seeds: operations::random_lists },

@@ -4,6 +4,7 @@ use mezza_core::{Machine, Time};
 use mezza_mesh::cell::{CELL_BYTES, HEAD_BYTES};
 use mezza_mesh::node::{Input, LinkKind, NodeSettings, Output};
 use mezza_mesh::wire::WireFrame;
+use mezza_mesh::wire::sketch::{SYMBOLS_MAX, SketchSymbol, estimate_symbols, find_difference};
 use mezza_mesh::{CellLife, Grade, MeshCell, MeshNetwork, Node, bundle};
 use mezza_sim::crowd::movement::trace::{ContactTrace, PlaceTrace};
 use mezza_sim::{Operations, SimRng, handle_checked};
@@ -11,17 +12,20 @@ use mezza_sim::{Operations, SimRng, handle_checked};
 /// 2027-01-15 08:00 UTC.
 const START_MS: u64 = 1_800_000_000_000;
 
-/// Checks that decoded frames, cells, filters and bundles encode to the same bytes.
+/// Checks that decoded frames, cells, sketches and bundles encode to the same bytes.
 pub fn check_frames(data: &[u8]) {
     if let Ok(frame) = WireFrame::decode(data) {
         // Unknown flags of a beacon are encoded as zero.
         if !matches!(frame, WireFrame::Beacon { .. }) {
             assert_eq!(frame.encode(), data);
         }
-        if let WireFrame::Sync { filter, .. } = &frame
-            && let Ok(values) = filter.read_values()
-        {
-            assert!(values.len() == usize::from(filter.n) && values.is_sorted());
+        if let WireFrame::Sync { key, symbols, .. } = &frame {
+            let sent: Vec<_> = symbols.iter().copied().map(Some).collect();
+            let ours = vec![SketchSymbol::default(); sent.len()];
+            if let Some(found) = find_difference(*key, &sent, &ours) {
+                assert!(found.theirs.len() + found.ours.len() <= sent.len());
+            }
+            assert!(estimate_symbols(&sent, &ours) <= SYMBOLS_MAX);
         }
     }
     if let Ok(cell) = MeshCell::decode(data) {
@@ -38,15 +42,16 @@ pub fn frame_seeds() -> Vec<Vec<u8>> {
     let cell = make_cell(7, 3);
     let name = [1; 6];
     let head = |kind: u8, rest: &[u8]| [&[kind][..], &name, rest].concat();
-    let bits = mezza_mesh::wire::filter::encode(5, 7, &[cell.id()]);
+    let more = [&[2; 6][..], &[0, 0, 0, 0, 0, 0, 0, 5, 0, 24, 0, 16]].concat();
     vec![
         [&[1][..], &[9; 4], &name, &[2; 13]].concat(),
         head(2, &[1, 0, 0, 0, 0, 0, 0, 0, 9]),
         head(3, &[&[2; 6][..], &[1, 0, 0, 0, 0, 0, 0, 0, 0, 9]].concat()),
         head(4, cell.bytes()),
-        head(5, &[&[2; 6][..], &[0, 0, 0, 0, 0, 0, 0, 5, 0, 1, 7, 0, 1], &bits].concat()),
+        head(5, &[&[2; 6][..], &[0, 0, 0, 0, 0, 0, 0, 5, 0, 1, 0, 0, 1], &[3; 22]].concat()),
         head(6, &[2, 2, 2, 2, 2, 2, 0, 9]),
         head(7, &[]),
+        head(8, &more),
         cell.bytes().to_vec(),
         bundle::encode([&cell]),
     ]

@@ -20,6 +20,12 @@ export function keysHeld(ftl: string): string[] {
   return [...ftl.matchAll(/^([a-z][a-z0-9-]*)\s*=/gm)].map((found) => found[1] ?? '');
 }
 
+/** Variables of each message of a Fluent file. */
+export function variablesOf(ftl: string): Map<string, string> {
+  const messages = ftl.split(/^(?=[a-z][a-z0-9-]*\s*=)/m);
+  return new Map(messages.map((text) => [keysHeld(text)[0] ?? '', [...new Set([...text.matchAll(/\{\s*\$([a-z_]+)/g)].map((found) => found[1] ?? ''))].sort().join(' ')]));
+}
+
 function sources(folder: string): string[] {
   return readdirSync(folder, { withFileTypes: true }).flatMap((entry) => {
     const path = join(folder, entry.name);
@@ -31,13 +37,20 @@ function sources(folder: string): string[] {
 /** What is wrong between the sources and every language, one sentence each; empty when all is well. */
 export function faults(root: string): string[] {
   const asked = new Set(sources(join(root, 'src')).flatMap((path) => keysAsked(readFileSync(path, 'utf8'), path)));
-  const languages = readdirSync(join(root, 'i18n')).filter((name) => name.endsWith('.ftl'));
+  // A language may have several files: texts of a screen that is loaded later stand apart.
+  const files = readdirSync(join(root, 'i18n')).filter((name) => name.endsWith('.ftl'));
+  const languages = [...new Set(files.map((name) => name.split(/[-.]/)[0] ?? ''))];
+  const textOf = (language: string): string =>
+    files.filter((name) => name.split(/[-.]/)[0] === language).map((name) => readFileSync(join(root, 'i18n', name), 'utf8')).join('\n');
+  const first = variablesOf(textOf('en'));
   return languages.flatMap((name) => {
-    const held = keysHeld(readFileSync(join(root, 'i18n', name), 'utf8'));
+    const text = textOf(name);
+    const held = keysHeld(text);
     const set = new Set(held);
     return [
       ...[...asked].filter((key) => !set.has(key)).map((key) => `${name} lacks the text ${key}`),
       ...held.filter((key) => !asked.has(key)).map((key) => `${name} holds ${key}, which nothing shows`),
+      ...[...variablesOf(text)].filter(([key, variables]) => first.has(key) && first.get(key) !== variables).map(([key]) => `${name} has other variables in ${key} than en`),
       ...held.filter((key, at) => held.indexOf(key) !== at).map((key) => `${name} defines ${key} twice`),
     ];
   });

@@ -35,13 +35,25 @@ create-words = Six random words are hard to guess and easy to remember. Write th
 create-words-take = Use these words
 create-words-other = Other words
 create-later = You can change name, passphrase and relay later, under Settings.
-relay-own = Your relay
-relay-why = It stores notes for you while you are away and cannot read them. Without a relay nobody can write to you. Its operator gives you the address.
+relay-own = Your relay: its address, or the card of the person who invited you
+relay-why = It stores notes for you while you are away and cannot read them. Without a relay nobody can write to you.
 relay-here = A relay is on this machine: { $host }:{ $port }, key { $key }.
 relay-here-up = It runs.
 relay-here-down = It does not run now.
 relay-here-only = Only people on this machine can reach it at this address.
 relay-here-take = Use the one on this machine
+relay-here-taken = The relay on this machine is yours already.
+relay-from = Where do I get a relay?
+relay-from-friend = From the person who invited you.
+relay-from-friend-how = Paste their card into the field. You then share their relay, and add them as a contact next.
+relay-from-here = On this machine.
+relay-run-why = This program can run a relay beside itself. Without a public address only people on this machine can reach it.
+relay-run-address = Address under which others reach this machine, optional
+relay-run = Run a relay here
+relay-running = Starting the relay…
+relay-run-command = The same in a terminal:
+relay-from-operator = From an operator.
+relay-from-operator-how = Paste the address that the operator gives you. It begins with mezzavoce:r1/.
 create-do = Make it
 creating = Making your keys…
 
@@ -52,6 +64,9 @@ contact-of = About { $name }
 choose = Choose a conversation.
 choose-none = Nobody here yet. Add a contact to begin.
 no-notes = No notes yet
+thread-empty = No notes yet. Write the first one below.
+menu = Menu
+menu-in = Menu: { $name }
 unread = unread
 offline = The program does not answer. Trying again…
 back = Back to the list
@@ -60,9 +75,13 @@ verified-short = Number compared
 unverified-short = Number not compared yet
 log = Conversation with { $name }
 earlier = Earlier notes
+timer-header = Notes disappear after { $time }
+spot-gone = This note is not here any more.
+spot-none = There is no note on that day or after it.
+spot-later = No note on that day. This is the next one, from { $day }.
 missing = { $count ->
-    [one] One note did not arrive here
-   *[other] { $count } notes did not arrive here
+    [one] One earlier note is not here: lost on the way, or deleted here
+   *[other] { $count } earlier notes are not here: lost on the way, or deleted here
 }
 namesake = Another contact has the same name. This is a different person.
 change-timer = You set the timer to { $time }
@@ -74,21 +93,38 @@ change-carriers-theirs = { $name } used another carrier, so your notes now use: 
 change-fallback = You allowed the next carrier if the first is down
 change-fallback-off = You allowed no other carrier if the first is down
 change-level = You set the lowest level of your notes to { $level }
+change-life = You set how long your notes travel in the mesh: { $life }
+change-life-setting = Your notes travel in the mesh for as long as this device is set to
 change-name = They now call themselves { $claimed }
 welcome = This is echo
 welcome-why = Echo is a second device with its own keys, reached over the relay like anybody else. It answers with your own words and the carrier they came by. Write something and watch the state of your note change.
 note-newer = This note needs a newer version of Mezzavoce.
 note-cancel = Do not send it
 note-forget = Delete it here
+lower-why = It was written for level { $pin }. The conversation allows level { $level } now.
+lower-do = Send it at level { $level }
+lower-first = The conversation allows no level below { $pin }.
+lower-where = Change the lowest level
 note-forgotten = The note will be deleted in 5 seconds.
 undo = Undo
 turned = Characters that change the direction of text are shown and have no effect.
+link-title = Open this address?
+link-why = Your browser connects to { $host }. The operator of that host sees your network address and the time of the visit.
+link-open = Open it
 compose = Note to { $name }
 compose-placeholder = Write a note
 compose-closed = This conversation is closed
 compose-blocked = You have blocked this contact
 send = Send
 cost = { $carrier }, level { $level }: { $cost }
+cost-now = { $count ->
+    [one] one piece
+   *[other] { $count } pieces
+}, about { $time }
+cost-later = { $count ->
+    [one] one piece
+   *[other] { $count } pieces
+}, when it is up again
 cost-none = No carrier of level { $pin } is up. The note waits until one is.
 bytes = { $bytes } of { $max } bytes
 too-long = Too long for one note: { $size }. Split it in two.
@@ -110,6 +146,16 @@ carriage-none = No carrier of this conversation accepts a text of this size.
 state-received = received
 state-queued = waiting: { $why }
 state-handed-relay = the relay took it
+state-handed-mixnet = in the mixnet
+state-handed-link = on the paired device
+state-carried = carried, announced by { $count ->
+    [one] one neighbour
+   *[other] { $count } neighbours
+}
+state-carried-until = carried, announced by { $count ->
+    [one] one neighbour
+   *[other] { $count } neighbours
+}, expires { $time }
 state-delivered = on their device
 state-read = read
 state-expired = not confirmed before it expired; it may have arrived
@@ -126,6 +172,10 @@ why-box-full = their mailbox is full
 why-budget = the privacy budget is used up
 why-call-budget = the budget of calls is used up
 why-slow = the relay asked to slow down
+why-own-keys = you have no keys for the mesh; make them under Mesh
+why-new-card = their card has no address there; ask for their new card, and add it
+why-no-neighbours = no neighbour of the mesh is received
+why-guard = the guard on the way is not reached, or refuses; nothing goes around it
 fact-written = Written
 fact-sent = Sent, by their clock
 fact-received = Received
@@ -135,6 +185,7 @@ fact-delivered = On their device
 fact-read = Read
 fact-path = Over
 fact-pin = Lowest level allowed
+fact-carried-until = Carried until
 fact-due = Can arrive until
 
 ## Carriers and levels
@@ -148,16 +199,36 @@ level-2 = Level 2: who writes to whom is hidden too, from any one operator.
 level-3 = Level 3: who writes to whom is hidden too, from an observer of all traffic.
 level-4 = Level 4: even whether you converse at all is hidden.
 carriers = Carriers
-carriers-caption = What each carrier hides, and from whom
-carriers-from = From
+carriers-caption = Carriers compared: what is proven now, what each hides from whom, delay and cost
 carrier-up = up
 carrier-down = down
+carriers-none = No carrier yet. Choose a relay under Settings, or join a mixnet.
+row-proven = Proven now
+row-delay = Delay
+row-cost = Cost
+row-keeps = Keeps notes
+proven-demo = a demonstration, which protects nothing
+proven-noise = noise at the standard level
+proven-weak-noise = noise below the standard level
+delay-text = usually { $usual }, seldom more than { $most }
+costs-relay = One message for each note.
+costs-mixnet = One message of the same size in every round, whether you write or not.
+costs-mesh = Each device around receives it, and its radio or network can be observed.
+costs-link = One message for each note, on this link only.
+cost-size = At most { $size } in a note.
+keeps-for = up to { $time }
+keeps-not = not at all
 from-provider = Your provider
 from-relay = The relay
 from-observer = An observer of all traffic
 from-thief = A thief
 hides = hidden:
 sees = seen:
+hide-text = what you write
+hide-use = that you use Mezzavoce
+hide-partners = who writes to whom
+hide-talk = whether you converse at all
+hide-device = what is on a locked device
 key-hidden = hidden
 key-seen = seen
 pin = Lowest level
@@ -165,7 +236,7 @@ pin-lowest = Lowest protection allowed for notes to this contact
 pin-blocks = Blocked: { $carriers }.
 pin-blocks-all = Blocked: { $carriers }. No other carrier is up, so your notes would wait here.
 pin-blocks-none = Nothing is blocked.
-pin-later = This applies to notes you write from now on. Waiting notes keep the level they were written with.
+pin-later = This applies to notes you write from now on. A waiting note keeps the level that it was written with, until you send it at the new one.
 
 ## A contact
 standing-held = You have their card. Nothing sent yet.
@@ -211,6 +282,9 @@ cancel = Cancel
 add = Add a contact
 add-why = Exchange cards: let them scan yours, and add theirs.
 add-do = Add
+share-relay = { $name } is a contact now. You have no relay. You can share theirs, { $host }: it then stores notes for both of you.
+share-relay-do = Use their relay
+share-relay-not = Not now
 mine = Your card
 mine-why = It holds your name, your keys and your relay. Anyone who has it can ask to write to you.
 mine-qr = QR code of the card of { $name }
@@ -227,12 +301,17 @@ scan-file = From a picture
 scan-camera = With the camera
 scan-stop = Stop the camera
 scan-found = Card found. Check it and add it.
+card-says = This card says it is { $name }’s, number { $serial }.
+card-known = You have this contact already, as { $name }; adding the card again keeps the newer one.
+card-relay = Notes go to the relay { $host }.
+card-no-address = It has no address, so no note of yours leaves with it. Ask for a newer card.
 scan-no-camera = No camera can be used. Choose a picture of the code or paste the text.
 scan-no-image = This file is not a picture the browser can open. Choose a PNG or JPEG.
 scan-no-canvas = The browser cannot draw the picture. Paste the card as text.
 requests = requests
 requests-title = Requests to write to you
 requests-none = No requests at the moment.
+requests-card = Show your card
 requests-why = The sender does not learn that you saw this until you accept.
 accept = Accept
 refuse = Refuse
@@ -331,11 +410,11 @@ restored-unsure = { $count ->
    *[other] { $count } notes may have been sent since the backup: send them again, or discard them
 }
 restored-lost = { $count ->
-    [one] One note was on their device; they restored a backup without it
-   *[other] { $count } notes were on their device; they restored a backup without them
+    [one] One note was on their device and is not any more: deleted there, or not in a restored backup
+   *[other] { $count } notes were on their device and are not any more: deleted there, or not in a restored backup
 }
 mark-unsure = May have been sent since { $day }
-mark-lost = Was on their device; they restored a backup without it
+mark-lost = Was on their device and is not any more: deleted there, or not in a restored backup
 mark-send = Send again
 mark-discard = Discard
 why-restored = you decide, because a backup was restored
@@ -379,8 +458,14 @@ observer = What the relay sees
 observer-why = The same note as your provider, the relay and a thief of the disk see it: real bytes, each field named by its decoder.
 observer-say = Write a note to echo and watch
 observer-nothing = No traffic yet. Send a note.
-observer-off = The observer is off. Turn it on under Settings, or start the program with: mezza node run --observe
+observer-off = The observer is off. It records nothing until you turn it on, here or with: mezza node run --observe
+observer-turn-on = Turn it on
+observer-write = Write to somebody
 moments = Moments
+moment-to = Note to { $name }
+moment-from = Note from { $name }
+moment-notes = { $count } notes
+moment-none = No note: receipts and requests
 moment-events = { $count ->
     [one] one event
    *[other] { $count } events
@@ -484,6 +569,45 @@ mixnet-shows-partner = What you tell the person you write to. Your other contact
 mixnet-shows-time = Each round in which you converse reveals a little. The budget counts them.
 mixnet-unaudited = Nobody outside this project has examined its design or its code yet.
 
+## Search
+search = Search
+search-why = Search runs on this device. Nothing of it leaves.
+search-in = Search in the conversation with { $name }
+search-text = Text
+search-where = Conversation
+search-all = All conversations
+search-own = You to { $name }
+search-day = Go to a day
+search-day-do = Go to this day
+search-day-first = Choose a conversation to go to a day in it.
+search-none = No note contains “{ $text }”.
+search-found = { $count ->
+    [one] One note
+   *[other] { $count } notes
+}
+search-more = The newest { $count } notes. There are more: write more of the text.
+search-clear = Search for something else
+
+## Mesh
+link-screen = Link
+guard = Guard
+mesh = Mesh
+life = Time in the mesh
+life-why = It applies where notes go over the mesh, from the next one on. If their card does not offer it, a shorter one is used.
+life-setting = as this device is set
+life-setting-now = as this device is set: { $life }
+life-note = This note in the mesh:
+life-note-rules = as the conversation
+life-name-minute = at most 1 minute
+life-name-half-hour = at most 1 hour
+life-name-half-day = at most 1 day
+life-minute = At most 1 minute. A note arrives only if the devices between you and the receiver are connected now.
+life-minute-risk = The keys are erased after at most 1 minute. Whoever takes the receiver’s device later cannot open notes that were recorded on their way.
+life-half-hour = At most 1 hour. People who walk from one place to another can carry a note.
+life-half-hour-risk = The keys are erased after at most 1 hour. Whoever takes the receiver’s device within this hour can open notes that were recorded on their way.
+life-half-day = At most 1 day. A note can wait until people meet.
+life-half-day-risk = The keys are erased after at most 1 day. Whoever takes the receiver’s device within this day can open notes that were recorded on their way.
+
 ## Health
 health = Health
 health-why = The state of the program and of the things that it needs.
@@ -513,7 +637,7 @@ help-delivered = Their device confirmed it, under your shared keys.
 help-expired = No confirmation came back in time. It may have arrived.
 help-level = The number is the level of protection, from 1 (what you write is hidden) to 4 (even that you converse is hidden). A conversation never sends below the level you set.
 help-number = To be sure who you write to, compare the safety number once.
-help-keys = Enter sends, Shift and Enter start a new line, Tab moves through everything.
+help-keys = Enter sends, Shift and Enter start a new line, Tab moves through everything. A slash outside of a field opens the search.
 close = Close
 lock = Lock
 dismiss = Dismiss

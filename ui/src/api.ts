@@ -3,6 +3,8 @@
 export type Standing = 'held' | 'asked' | 'open' | 'request' | 'blocked';
 export type NoteState = 'received' | 'queued' | 'handed' | 'carried' | 'expired' | 'delivered' | 'read';
 export type Fallback = 'none' | 'listed';
+/** How long devices of the mesh carry a note. */
+export type MeshLife = 'minute' | 'half-hour' | 'half-day';
 export type Adversary = 'your provider' | 'the relay' | 'an observer of all traffic' | 'a thief';
 export type Observer = 'provider' | 'relay' | 'thief';
 
@@ -48,6 +50,36 @@ export interface Policy {
   timer_s: number;
   delivered: boolean;
   read: boolean;
+  /** Absent: as the node is set. */
+  mesh_life?: MeshLife | null;
+}
+
+/** One moment of a simulated crowd. */
+export interface CrowdMoment {
+  second: number;
+  places: [number, number][];
+  holders: number[];
+  around: number;
+  clocks_percent: number;
+}
+
+/** A simulated crowd in which person 0 stands for this device and writes to the last person. */
+export interface CrowdMap {
+  side: number;
+  range: number;
+  own_grade: string;
+  own_error_ms: number;
+  arrived_s: number | null;
+  moments: CrowdMoment[];
+}
+
+/** What a card says, before it is added. */
+export interface CardSummary {
+  name: string;
+  serial: number;
+  relay: Relay | null;
+  has_address: boolean;
+  known_as: string | null;
 }
 
 export interface Contact {
@@ -91,6 +123,11 @@ export interface Note {
   pin: number;
   facts: Fact[];
   due_ms: number | null;
+  /** For state `carried`: neighbours that announce it, and when its cell ends. */
+  announced?: number;
+  carried_until_ms?: number;
+  /** The life of this note alone; absent: as its conversation has it. */
+  mesh_life?: MeshLife | null;
   mark: RestoreMark | null;
 }
 
@@ -155,7 +192,7 @@ export interface MoveKey {
 export interface Change {
   at_ms: number;
   own: boolean;
-  what: 'timer' | 'carriers' | 'fallback' | 'level' | 'name';
+  what: 'timer' | 'carriers' | 'fallback' | 'level' | 'name' | 'life';
   number: number | null;
   names: string[];
 }
@@ -205,6 +242,141 @@ export interface CarrierView {
   demo: boolean;
   noise_grade: NoiseGrade | null;
   hides: { from: Adversary; what: string; hidden: boolean }[];
+}
+
+/** Notes that contain a text, newest first. */
+export interface FoundNotes {
+  notes: Note[];
+  more: boolean;
+}
+
+/** The pairing in progress, or the last one. */
+export interface LinkPairing {
+  contact: string | null;
+  state: 'none' | 'waiting' | 'digits' | 'paired' | 'failed';
+  digits: string | null;
+  trouble: string | null;
+}
+
+/** The guard of this home. */
+export interface Guard {
+  on: boolean;
+  running: boolean;
+  trouble: string | null;
+  facts: GuardFacts | null;
+  unguarded: GuardPart[];
+  lab_missing: string | null;
+}
+
+export interface GuardFacts {
+  strict: boolean;
+  level: number;
+  sessions: number;
+  handshakes: number;
+  refused: number;
+  resets: number;
+  ledger_fails: boolean;
+  clients: number;
+  destinations: string[];
+  events: string[];
+  channels: GuardChannel[];
+}
+
+/** A channel by which a tampered device could leak; bits without a bound are null. */
+export interface GuardChannel {
+  frame: string;
+  what: string;
+  accepted_bits: number | null;
+  refused_bits: number | null;
+  closed_by: string;
+}
+
+export interface GuardPart {
+  part: string;
+  freedom: string;
+}
+
+export type LeakVariant = 'dh' | 'dh-comm' | 'eg';
+
+/** The order for a leak experiment of the lab. */
+export interface LeakOrder {
+  variant: LeakVariant;
+  guarded: boolean;
+  seed: number;
+}
+
+export interface LeakBegin {
+  variant: string;
+  group: string;
+  element: string;
+  firewall: string;
+  is_open: boolean;
+  secret_bits: number;
+  block_bits: number;
+  handshakes: number;
+  expected: number;
+  seed: number;
+}
+
+export interface LeakReading {
+  handshake: number;
+  recovered_bits: number;
+  read_bits: number;
+  hits: number;
+  contradictions: number;
+}
+
+export interface LeakResult {
+  agreed: boolean;
+  complete: number | null;
+}
+
+export interface LeakFault {
+  text: string;
+  next: string;
+}
+
+/** One line of the experiment's stream. */
+export type LeakLine = ({ kind: 'begin' } & LeakBegin) | ({ kind: 'reading' } & LeakReading) | ({ kind: 'result' } & LeakResult) | ({ kind: 'fault' } & LeakFault);
+
+/** The mesh of this home. */
+export interface Mesh {
+  on: boolean;
+  life: string | null;
+  has_keys: boolean;
+  trouble: string | null;
+  node: MeshNode | null;
+}
+
+export interface MeshNode {
+  network: string;
+  closed: boolean;
+  links: string[];
+  cur: number;
+  within_ms: number;
+  moved_ms: number;
+  trusted_ms: number | null;
+  elsewhere_ms: number | null;
+  other_day: number | null;
+  other_devices: number | null;
+  state: string;
+  grade: string;
+  around: number;
+  live: number;
+  store_bytes: number;
+  carried: number;
+  carried_bytes: number;
+  bytes_in: number;
+  bytes_out: number;
+  neighbours: MeshNeighbour[];
+}
+
+export interface MeshNeighbour {
+  name: string;
+  silent_ms: number;
+  live: number;
+  gave: number;
+  differs_ms: number;
 }
 
 /** How much the noise of a network protects. */

@@ -95,13 +95,14 @@ async function problem(answer: Response): Promise<Problem> {
 async function reach(path: string, init: RequestInit): Promise<Response> {
   try {
     return await fetch(path, { ...init, cache: 'no-store', redirect: 'error' });
-  } catch {
+  } catch (error) {
+    if (init.signal?.aborted) throw error;
     lose();
     throw new Refusal({ code: 'unreachable', title: t('error-unreachable'), next: t('error-unreachable-next'), status: 0 });
   }
 }
 
-async function ask(method: string, path: string, body?: unknown, leaving = false): Promise<Response> {
+async function ask(method: string, path: string, body?: unknown, leaving = false, signal: AbortSignal | null = null): Promise<Response> {
   const headers = new Headers();
   const held = bearer.read();
   if (held) {
@@ -117,7 +118,7 @@ async function ask(method: string, path: string, body?: unknown, leaving = false
     headers.set('content-type', 'application/json');
     payload = JSON.stringify(body);
   }
-  const answer = await reach(path, { method, headers, body: payload, keepalive: leaving || method === 'DELETE' });
+  const answer = await reach(path, { method, headers, body: payload, keepalive: leaving || method === 'DELETE', signal });
   if (!answer.ok) throw new Refusal(await problem(answer));
   return answer;
 }
@@ -147,6 +148,9 @@ export async function picture(path: string): Promise<string> {
   const answer = await ask('GET', path);
   return URL.createObjectURL(await answer.blob());
 }
+
+/** A call whose answer comes bit by bit, until `signal` ends it. */
+export const follow = (path: string, body: unknown, signal: AbortSignal): Promise<Response> => ask('POST', path, body, false, signal);
 
 /** Exchanges the ticket for a bearer; a ticket works once. */
 export async function openSession(ticket: string): Promise<void> {

@@ -2,6 +2,7 @@
 import type { Budget, CarrierView, Leaving, Mixnet, NoiseGrade, Offer, Promised } from './api.ts';
 import { TEXT_BYTES_MAX } from './bytes.ts';
 import { t } from './fluent.ts';
+import { language } from './language.ts';
 import { carrierText } from './words.ts';
 
 /** Bytes that one cell carries; a client sends one cell in each round. */
@@ -21,7 +22,7 @@ type Unit = 'second' | 'minute' | 'hour' | 'day' | 'byte' | 'kilobyte' | 'megaby
 
 function counted(value: number, unit: Unit, digits = 0): string {
   const unitDisplay = unit === 'kilobyte' || unit === 'megabyte' || unit === 'gigabyte' ? 'short' : 'long';
-  return new Intl.NumberFormat('en', { style: 'unit', unit, unitDisplay, maximumFractionDigits: digits }).format(value);
+  return new Intl.NumberFormat(language, { style: 'unit', unit, unitDisplay, maximumFractionDigits: digits }).format(value);
 }
 
 /** 9,001 bytes, 24.5 kB, 2.4 MB. */

@@ -1,14 +1,17 @@
 // What the page knows of the node. Everything here is an answer or an event of the node; nothing is guessed ahead of it.
 import { untrack } from 'svelte';
-import type { Backups, CarrierView, Change, Contact, Me, Mixnet, NodeEvent, Note, Invitation, Request, Requests, Status } from './api.ts';
+import type { Backups, CarrierView, Change, Contact, Me, MeshLife, Mixnet, NodeEvent, Note, Invitation, Request, Requests, Status } from './api.ts';
 import { Coalesced, Gathered } from './burst.ts';
 import { bearer, call as ask, lose, openSession, presence, prove, Refusal, sentence, takeTicket } from './client.ts';
 import { EventStream, type Socket } from './events.ts';
 import { t } from './fluent.ts';
 import { merge, reaches, renew, upsertNewer } from './order.ts';
 import { href, parse, type Route } from './route.ts';
+import { stateText } from './words.ts';
 
 const PAGE_NOTES = 100;
+/** Notes of one answer on the way back to an old note. */
+const FAR_NOTES = 500;
 const NOTICES_MAX = 3;
 const LOCKED = 423;
 const STREAM_MS = 500;
@@ -62,6 +65,10 @@ class Model {
 
   /** Grows when a person opens a conversation, so that its writing field takes the focus. */
   entered = $state(0);
+  /** An address in a note that the person wants to open, and is asked about. */
+  address = $state<string | null>(null);
+  /** The card of the person whose relay was taken at the beginning: it can be added next. */
+  invited_by = $state<string | null>(null);
   /** Notes that are deleted unless the person takes that back, with the timer of each. */
   leaving = $state<Record<string, number>>({});
 
@@ -200,7 +207,7 @@ class Model {
     this.#heard.clear();
     this.#often.clear();
     Object.values(this.leaving).forEach(clearTimeout);
-    Object.assign(this, { notices: [], spoken: '', leaving: {} });
+    Object.assign(this, { notices: [], spoken: '', leaving: {}, address: null, invited_by: null });
     this.me = null;
     this.contacts = [];
     this.requests = [];
@@ -216,9 +223,9 @@ class Model {
     this.route = route;
   }
 
-  async #page(id: string, before: string | undefined): Promise<Page> {
+  async #page(id: string, before: string | undefined, limit = PAGE_NOTES): Promise<Page> {
     const from = before === undefined ? '' : `before=${before}&`;
-    return this.#call<Page>('GET', `/v1/contacts/${id}/notes?${from}limit=${PAGE_NOTES}`);
+    return this.#call<Page>('GET', `/v1/contacts/${id}/notes?${from}limit=${limit}`);
   }
 
   /** Reads a thread: its newest notes, and what the page holds of those before them, so that no reader loses the place. */
@@ -236,12 +243,31 @@ class Model {
   }
 
   /** Reads the notes before those that are held. */
-  async earlier(id: string): Promise<void> {
+  async earlier(id: string, limit = PAGE_NOTES): Promise<void> {
     const oldest = this.threads[id]?.notes[0]?.id;
-    const page = await this.#page(id, oldest);
+    const page = await this.#page(id, oldest, limit);
     const thread = this.threads[id];
     // Another answer may have gone further back meanwhile.
     if (thread && thread.notes[0]?.id === oldest) Object.assign(thread, { notes: merge(page.notes, thread.notes), more: page.more });
+  }
+
+  /** Reads a thread back until its oldest note that is held lies far enough in the past, or there are no older ones. */
+  async reach(id: string, far: (oldest: Note) => boolean): Promise<void> {
+    if (!this.threads[id]) await this.load(id);
+    for (;;) {
+      const thread = this.threads[id];
+      const oldest = thread?.notes[0];
+      if (!thread?.more || !oldest || far(oldest)) return;
+      await this.earlier(id, FAR_NOTES);
+      // Nothing came: the thread was closed meanwhile, or its notes are gone.
+      if (this.threads[id]?.notes[0] === oldest) return;
+    }
+  }
+
+  /** Lets a note that waits for a level leave at the lowest one that its conversation allows now (WEB-21). */
+  async lowerLevel(note: Note): Promise<void> {
+    await this.#call('POST', `/v1/notes/${note.id}/lower`);
+    await this.load(note.contact);
   }
 
   async #changed(id: string): Promise<void> {
@@ -250,8 +276,9 @@ class Model {
     if (thread) thread.changes = changes;
   }
 
-  async send(contact: string, text: string, client_id: string): Promise<void> {
-    this.upsertNotes([await this.#call<Note>('POST', `/v1/contacts/${contact}/notes`, { text, client_id })]);
+  async send(contact: string, text: string, client_id: string, mesh_life: MeshLife | null = null): Promise<void> {
+    const note = { text, client_id, ...(mesh_life === null ? {} : { mesh_life }) };
+    this.upsertNotes([await this.#call<Note>('POST', `/v1/contacts/${contact}/notes`, note)]);
   }
 
   /** Puts notes where they belong, unless an event has brought a newer state of them already. */
@@ -474,7 +501,8 @@ class Model {
   #takeNotes(events: NodeEvent[]): void {
     const notes = events.flatMap((event) => event.note ?? []);
     this.upsertNotes(notes);
-    this.spoken = events.findLast((event) => event.kind === 'state')?.note?.words ?? this.spoken;
+    const changed = events.findLast((event) => event.kind === 'state')?.note;
+    if (changed) this.spoken = stateText(changed);
     const incoming = events.flatMap((event) => (event.kind === 'note' && event.note?.incoming ? event.note.contact : []));
     const unknown = notes.flatMap((note) => (this.contact(note.contact) ? [] : note.contact));
     for (const id of new Set([...incoming, ...unknown])) this.#lookAgain(id);

@@ -1,5 +1,5 @@
 // What three observers saw, grouped into moments: events that follow each other closely belong to one exchange.
-import type { Observer, ObserverEvent } from './api.ts';
+import type { Note, Observer, ObserverEvent } from './api.ts';
 
 /** Silence that ends a moment, ms. An exchange on loopback takes some 30 ms. */
 export const SILENCE_MS = 400;
@@ -46,4 +46,17 @@ export function eventsOf(moment: EventGroup, who: Observer): ObserverEvent[] {
 /** Number of the largest event: the one that carries the note. */
 export function largest(sights: ObserverEvent[]): number | undefined {
   return sights.reduce<ObserverEvent | undefined>((best, sight) => (best && best.bytes >= sight.bytes ? best : sight), undefined)?.n;
+}
+
+/** How far from its events the time of a note may lie, ms. */
+const NEAR_MS = 500;
+
+/** Notes that were written or came in a moment, the oldest first. */
+export function notesOf(moment: EventGroup, notes: Note[]): Note[] {
+  return notes.filter((note) => note.at_ms >= moment.from_ms - NEAR_MS && note.at_ms <= moment.to_ms + NEAR_MS).sort((a, b) => a.at_ms - b.at_ms);
+}
+
+/** The newest moment in which a note went or came, else the newest of all. */
+export function lastNoteMoment(all: EventGroup[], notes: Note[]): EventGroup | undefined {
+  return all.find((moment) => notesOf(moment, notes).length > 0) ?? all[0];
 }

@@ -38,3 +38,34 @@ export function renew(page: Note[], held: Note[]): Note[] {
 export function merge(older: Note[], newer: Note[]): Note[] {
   return newer.reduce(upsert, older);
 }
+
+/** A note as the thread shows it. */
+export interface Row {
+  note: Note;
+  /** It follows closely on a note of the same side. */
+  close: boolean;
+  /** Its status line is that of a later note of the same minute. */
+  folded: boolean;
+  /** It travelled otherwise than the notes before its group. */
+  new_path: boolean;
+}
+
+const MINUTE_MS = 60_000;
+
+/** Whether two notes share one status line: same side, same minute, and nothing differs in what is proven of them. */
+export function sharesStatus(note: Note, next: Note | undefined): boolean {
+  if (!next || note.mark || note.incoming !== next.incoming) return false;
+  const equal = (['state', 'why', 'words', 'carrier', 'level', 'pin'] as const).every((field) => note[field] === next[field]);
+  return equal && Math.floor(note.at_ms / MINUTE_MS) === Math.floor(next.at_ms / MINUTE_MS);
+}
+
+/** Notes as rows. The path of a group is compared with that of the note before the group. */
+export function rows(notes: Note[]): Row[] {
+  let new_path = true;
+  return notes.map((note, at) => {
+    const before = notes[at - 1];
+    if (!before || !sharesStatus(before, note)) new_path = before?.carrier !== note.carrier || before.level !== note.level;
+    const close = before?.incoming === note.incoming && note.at_ms - before.at_ms < MINUTE_MS;
+    return { note, close, folded: sharesStatus(note, notes[at + 1]), new_path };
+  });
+}

@@ -1,8 +1,9 @@
 // States in words. A state is a function of evidence and the words say no more than it proves; nothing unknown is called failed.
 import { t } from './fluent.ts';
-import type { CarrierView, Change, Contact, Note, Restored, RestoreMark } from './api.ts';
+import type { CarrierView, Change, Contact, Note, Offer, Restored, RestoreMark } from './api.ts';
+import { lifeName } from './life.ts';
 import { durationText } from './mixnet.ts';
-import { dayText } from './time.ts';
+import { clockText, dayText } from './time.ts';
 
 const reasons: Record<string, () => string> = {
   sending: () => t('why-sending'),
@@ -10,6 +11,9 @@ const reasons: Record<string, () => string> = {
   below_pin: () => t('why-below-pin'),
   too_big: () => t('why-too-big'),
   keys: () => t('why-keys'),
+  new_card: () => t('why-new-card'),
+  no_neighbours: () => t('why-no-neighbours'),
+  guard: () => t('why-guard'),
   bundle: () => t('why-bundle'),
   answer: () => t('why-answer'),
   box_gone: () => t('why-box-gone'),
@@ -18,6 +22,7 @@ const reasons: Record<string, () => string> = {
   call_budget: () => t('why-call-budget'),
   slow: () => t('why-slow'),
   restored: () => t('why-restored'),
+  own_keys: () => t('why-own-keys'),
 };
 
 const carriers: Record<string, () => string> = {
@@ -27,17 +32,29 @@ const carriers: Record<string, () => string> = {
   link: () => t('carrier-link'),
 };
 
+const handed: Record<string, () => string> = {
+  relay: () => t('state-handed-relay'),
+  mixnet: () => t('state-handed-mixnet'),
+  link: () => t('state-handed-link'),
+};
+
 /** Name of a carrier for people; an unknown one is shown as the node calls it. */
 export function carrierText(carrier: string): string {
   return carriers[carrier]?.() ?? carrier;
 }
 
+/** A note in the mesh: how many neighbours announce it, and when the last of them drops it, by the clock of this machine. */
+function carriedText(announced: number, until_ms: number | undefined): string {
+  return until_ms === undefined ? t('state-carried', { count: announced }) : t('state-carried-until', { count: announced, time: clockText(until_ms) });
+}
+
 /** State of a note in words. What a newer node says and this page does not know is shown in the node's own words. */
-export function stateText(note: Pick<Note, 'state' | 'why' | 'words' | 'carrier'>): string {
+export function stateText(note: Pick<Note, 'state' | 'why' | 'words' | 'carrier' | 'announced' | 'carried_until_ms'>): string {
   switch (note.state) {
     case 'received': return t('state-received');
     case 'queued': return note.why && reasons[note.why] ? t('state-queued', { why: reasons[note.why]?.() ?? '' }) : note.words;
-    case 'handed': return note.carrier === 'relay' ? t('state-handed-relay') : note.words;
+    case 'handed': return handed[note.carrier ?? '']?.() ?? note.words;
+    case 'carried': return note.announced === undefined ? note.words : carriedText(note.announced, note.carried_until_ms);
     case 'expired': return t('state-expired');
     case 'delivered': return t('state-delivered');
     case 'read': return t('state-read');
@@ -83,6 +100,7 @@ export function changeText(change: Change, name: string): string {
     case 'fallback': return number > 0 ? t('change-fallback') : t('change-fallback-off');
     case 'level': return t('change-level', { level: number });
     case 'name': return t('change-name', { claimed: change.names.join() });
+    case 'life': return change.names[0] === undefined ? t('change-life-setting') : t('change-life', { life: lifeName(change.names[0]) });
   }
 }
 
@@ -112,4 +130,38 @@ export function levelText(level: number): string {
 export function carriersTo(contact: Contact, carriers: CarrierView[]): CarrierView[] {
   const ours = carriers.filter((one) => contact.policy.carriers.includes(one.carrier));
   return ours.filter((one) => !one.relay || !contact.relay || one.relay.key === contact.relay.key);
+}
+
+/** What it costs to send over a carrier; null for one that this page does not know. */
+export function costText(carrier: string): string | null {
+  switch (carrier) {
+    case 'relay': return t('costs-relay');
+    case 'mixnet': return t('costs-mixnet');
+    case 'mesh': return t('costs-mesh');
+    case 'link': return t('costs-link');
+    default: return null;
+  }
+}
+
+/** What is proven of a carrier now: up or down, and what that rests on. */
+export function provenText(one: CarrierView): string {
+  if (!one.up) return t('carrier-down');
+  const noise = one.noise_grade === null ? '' : one.noise_grade === 'standard' ? t('proven-noise') : t('proven-weak-noise');
+  return [t('carrier-up'), one.demo ? t('proven-demo') : '', noise].filter((words) => words !== '').join('; ');
+}
+
+const facts: Record<string, () => string> = {
+  'what you write': () => t('hide-text'),
+  'that you use Mezzavoce': () => t('hide-use'),
+  'who writes to whom': () => t('hide-partners'),
+  'whether you converse at all': () => t('hide-talk'),
+  'what is on a locked device': () => t('hide-device'),
+};
+
+/** A fact that a carrier hides or shows. One that this page does not know is shown in the words of the node. */
+export const hideText = (what: string): string => facts[what]?.() ?? what;
+
+/** The cost of sending a text over a carrier now. */
+export function offerText(offer: Pick<Offer, 'pieces' | 'up'>, delay_ms: number): string {
+  return offer.up ? t('cost-now', { count: offer.pieces, time: durationText(delay_ms) }) : t('cost-later', { count: offer.pieces });
 }

@@ -8,7 +8,9 @@ import * as care from './browser/care.mjs';
 import * as chat from './browser/chat.mjs';
 import * as door from './browser/door.mjs';
 import * as keys from './browser/keys.mjs';
+import * as leak from './browser/leak.mjs';
 import * as mixnet from './browser/mixnet.mjs';
+import * as page from './browser/page.mjs';
 import * as settings from './browser/settings.mjs';
 import * as size from './browser/size.mjs';
 import * as talk from './browser/talk.mjs';
@@ -20,8 +22,9 @@ const TEST_MS = 300_000;
 const root = fileURLToPath(new URL('../..', import.meta.url));
 const binary = process.env.MEZZA_BIN ?? join(process.env.CARGO_TARGET_DIR ?? join(root, 'target'), 'debug', 'mezza');
 const pattern = new RegExp(process.argv[2] ?? '');
-const cases = Object.entries({ ...door, ...chat, ...care, ...keys, ...settings, ...talk, ...size, ...mixnet, ...backup }).filter(([name]) => pattern.test(name));
+const cases = Object.entries({ ...door, ...chat, ...care, ...keys, ...page, ...settings, ...talk, ...size, ...mixnet, ...leak, ...backup }).filter(([name]) => pattern.test(name));
 const print = (line) => process.stdout.write(`${line}\n`);
+const failures = [];
 
 function skip(reason) {
   for (const [name] of cases) print(`SKIPPED ${name}: ${reason}`);
@@ -41,8 +44,9 @@ async function once(name, run, world) {
     print(`ok ${name}`);
     return true;
   } catch (error) {
-    print(`FAILED ${name}`);
-    print(String(error?.stack ?? error).split('\n').slice(0, 14).map((line) => `    ${line}`).join('\n'));
+    const reason = String(error?.stack ?? error).split('\n').slice(0, 14).map((line) => `    ${line}`);
+    failures.push(`FAILED ${name}`, ...reason);
+    print([`FAILED ${name}`, ...reason].join('\n'));
     return false;
   } finally {
     clearTimeout(timer);
@@ -71,5 +75,7 @@ try {
   await browser.close();
   await Promise.all(programs.map((program) => program.stop()));
 }
+// Whoever reads the last lines alone sees what failed.
+failures.forEach((line) => print(line));
 print(`${cases.length - failed} passed, ${failed} failed, 0 skipped`);
 process.exit(failed === 0 ? 0 : 1);

@@ -4,7 +4,7 @@
 `reference.py --write` writes the cases into this folder, `reference.py` compares them with what
 lies there (exit 1 if one differs). Needs Python 3.11 alone.
 """
-import hashlib, pathlib, sys
+import hashlib, math, pathlib, sys
 
 HERE = pathlib.Path(__file__).parent
 CASES = {}
@@ -29,15 +29,65 @@ def cell(clas, life, tick, fill=7):
     return bytes([0x10 | clas, life]) + be(4, tick) + payload
 
 
-def golomb(nonce, p, ids):
-    span = len(ids) << p
-    values = sorted(int.from_bytes(h(8, "mezza/mesh sync", be(8, nonce), i), "big") % span for i in ids)
-    bits, last = "", 0
-    for value in values:
-        d, last = value - last, value
-        bits += "1" * (d >> p) + "0" + format(d & ((1 << p) - 1), f"0{p}b")
-    bits += "0" * (-len(bits) % 8)
-    return bytes(int(bits[at:at + 8], 2) for at in range(0, len(bits), 8))
+def siphash(k0, k1, message):
+    """SipHash-2-4 (Aumasson, Bernstein, 2012)."""
+    mask = 2**64 - 1
+    v = [k0 ^ 0x736f6d6570736575, k1 ^ 0x646f72616e646f6d, k0 ^ 0x6c7967656e657261, k1 ^ 0x7465646279746573]
+
+    def rotate(x, n):
+        return (x << n | x >> (64 - n)) & mask
+
+    def rounds(n):
+        for _ in range(n):
+            v[0] = (v[0] + v[1]) & mask; v[1] = rotate(v[1], 13) ^ v[0]; v[0] = rotate(v[0], 32)
+            v[2] = (v[2] + v[3]) & mask; v[3] = rotate(v[3], 16) ^ v[2]
+            v[0] = (v[0] + v[3]) & mask; v[3] = rotate(v[3], 21) ^ v[0]
+            v[2] = (v[2] + v[1]) & mask; v[1] = rotate(v[1], 17) ^ v[2]; v[2] = rotate(v[2], 32)
+
+    padded = message + bytes(-(len(message) + 1) % 8) + bytes([len(message) % 256])
+    for at in range(0, len(padded), 8):
+        word = int.from_bytes(padded[at:at + 8], "little")
+        v[3] ^= word
+        rounds(2)
+        v[0] ^= word
+    v[2] ^= 0xff
+    rounds(4)
+    return v[0] ^ v[1] ^ v[2] ^ v[3]
+
+
+def mix(x):
+    """The finalizer of SplitMix64."""
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9 % 2**64
+    x = (x ^ x >> 27) * 0x94d049bb133111eb % 2**64
+    return x ^ x >> 31
+
+
+def veil(nonce, i):
+    upper, lower = int.from_bytes(i[:8], "big"), int.from_bytes(i[8:], "big")
+    upper ^= mix(lower ^ nonce)
+    lower ^= mix(upper ^ (nonce << 32 | nonce >> 32) % 2**64)
+    return be(8, upper) + be(8, lower)
+
+
+def sketch(nonce, slice_, slices, ids, first, count):
+    symbols = [[0, 0, 0] for _ in range(count)]
+    for i in (veil(nonce, i) for i in ids):
+        # Both halves of an id are big-endian numbers, which SipHash reads with the low byte first.
+        hashed = siphash(nonce, int.from_bytes(b"mezzsync", "big"), i[7::-1] + i[:7:-1])
+        if (hashed >> 56) % slices != slice_:
+            continue
+        at, state = 0, hashed
+        while at < first + count:
+            if at >= first:
+                symbol = symbols[at - first]
+                symbol[0] ^= int.from_bytes(i, "big")
+                symbol[1] ^= hashed % 2**32
+                symbol[2] += 1
+            state = (state * 0x5851f42d4c957f2d + 0x14057b7ef767814f) % 2**64
+            root = max(math.isqrt(state), 1)
+            step = -((2 * at + 3) * (2**32 - root) // (-2 * root))
+            at += max(step, 1)
+    return b"".join(be(16, s) + be(4, c) + be(2, n % 2**16) for s, c, n in symbols)
 
 
 def cells():
@@ -75,7 +125,8 @@ def frames():
     case("frame-want", kind="frame", frame=bytes([3]) + name + to + bytes([3, 1]) + b"".join(shorts))
     case("frame-busy", kind="frame", frame=bytes([6]) + name + to + be(2, 300))
     case("frame-bye", kind="frame", frame=bytes([7]) + name)
-    case("frame-wrong-kind", kind="frame", frame=bytes([8]) + name, error="value")
+    case("frame-more", kind="frame", frame=bytes([8]) + name + to + be(8, 99) + be(2, 24) + be(2, 16))
+    case("frame-wrong-kind", kind="frame", frame=bytes([9]) + name, error="value")
     case("frame-wrong-none", kind="frame", frame=bytes([2]) + name + bytes([0]), error="value")
     case("frame-wrong-many", kind="frame", frame=bytes([2]) + name + bytes([145]) + bytes(8 * 145), error="value")
     case("frame-wrong-cut", kind="frame", frame=bytes([2]) + name + bytes([3]) + shorts[0], error="truncated")
@@ -84,16 +135,16 @@ def frames():
 
 
 def syncs():
-    head = bytes([5]) + bytes(6) + bytes(6)
-    for count, p in [(0, 7), (1, 7), (100, 6), (100, 7), (100, 20)]:
-        ids = [h(16, "test", be(4, n)) for n in range(count)]
-        bits = golomb(99, p, ids) if ids else b""
-        frame = head + be(8, 99) + bytes([0, 1, p]) + be(2, count) + bits
-        case(f"sync-{count}-{p}", kind="sync", count=count, nonce=99, p=p, frame=frame)
-    for name, slice_, slices, p, n, bits in [("slices", 0, 3, 7, 0, b""), ("slice", 2, 2, 7, 0, b""), ("p", 0, 1, 5, 0, b""),
-                                             ("n", 0, 1, 7, 8_193, bytes(9_300)), ("short", 0, 1, 7, 9, bytes(8)),
-                                             ("ones", 0, 1, 7, 2, b"\xff" * 40), ("long", 0, 1, 7, 1, bytes(3))]:
-        case(f"sync-wrong-{name}", kind="sync", error="refused", frame=head + be(8, 99) + bytes([slice_, slices, p]) + be(2, n) + bits)
+    head = bytes([5]) + bytes(6) + bytes(6) + be(8, 99)
+    for count, slice_, slices, first, n in [(0, 0, 1, 0, 2), (1, 0, 1, 0, 24), (100, 0, 1, 0, 53), (100, 0, 1, 53, 53),
+                                            (100, 3, 4, 0, 24), (1_000, 0, 1, 1_690, 6)]:
+        ids = [h(16, "test", be(4, number)) for number in range(count)]
+        frame = head + bytes([slice_, slices]) + be(2, first) + bytes([n]) + sketch(99, slice_, slices, ids, first, n)
+        case(f"sync-{count}-{slice_}-{first}", kind="sync", count=count, nonce=99, frame=frame)
+    for name, slice_, slices, n, symbols in [("slices", 0, 3, 1, 1), ("slice", 2, 2, 1, 1), ("none", 0, 1, 0, 0),
+                                             ("many", 0, 1, 54, 54), ("short", 0, 1, 2, 1), ("long", 0, 1, 1, 2)]:
+        case(f"sync-wrong-{name}", kind="sync", error="refused",
+             frame=head + bytes([slice_, slices, 0, 0, n]) + bytes(22 * symbols))
 
 
 def main():

@@ -20,6 +20,9 @@ pub use check::check_package;
 /// The triple of the static program in the container image.
 const STATIC_TARGET: &str = "x86_64-unknown-linux-musl";
 
+/// The begin of the reason for a skip of the Debian root, which needs a mirror of Debian.
+pub const OUTSIDE: &str = "package in Debian: ";
+
 /// The inputs of all files of a release.
 pub struct DistPlan<'a> {
     /// The repository.

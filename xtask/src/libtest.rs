@@ -19,12 +19,12 @@ pub struct TestOutput {
 
 #[derive(Default, Clone, Copy, PartialEq, Eq)]
 enum Part {
-    /// Names, verdicts and the messages of cargo.
+    /// The part of the output with the names and verdicts of tests, and the messages of cargo.
     #[default]
     Tests,
-    /// After `successes:`.
+    /// The part after the line `successes:`.
     Successes,
-    /// After `failures:`.
+    /// The part after the line `failures:`.
     Failures,
 }
 

@@ -1,6 +1,6 @@
-//! The project's own tool: `cargo xtask up | test | dist | interop | mutants | tidy | prose | weigh`. It
-//! has few and small dependencies: it compiles in seconds, and the first command runs little
-//! third-party code.
+//! The project's own tool: `cargo xtask up | test | dist | interop | phone | mutants | tidy | prose |
+//! weigh`. It has few and small dependencies: it compiles in seconds, and the first command runs
+//! little third-party code.
 //!
 //! | module | command |
 //! |---|---|
@@ -8,6 +8,7 @@
 //! | [`mod@test`] | `cargo xtask test`: all checks, one line each |
 //! | [`dist`] | `cargo xtask dist`: the files of a release |
 //! | [`interop`] | `cargo xtask interop`: our ratchet against other implementations |
+//! | [`phone`] | `cargo xtask phone`: the program for phones, and its tests under qemu |
 //! | [`mutants`] | `cargo xtask mutants`: test if the tests detect small faults in the most
 //! important files |
 //! | [`tidy`] | `cargo xtask tidy`: the rules of this repository that no compiler checks |
@@ -22,6 +23,7 @@ mod machine;
 mod mutants;
 mod needs;
 mod page;
+mod phone;
 mod run;
 mod test;
 mod tidy;
@@ -34,8 +36,8 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
-  up [--check] [--json] [--home DIR] [--listen ADDRESS:PORT] [--no-web]
-                     build everything and start the demo world; needs cargo and a C compiler
+  up [--check] [--json] [--home DIR] [--listen ADDRESS:PORT] [--no-web] [--remove]
+                     build everything and start the demo world, or remove it; needs cargo and a C compiler
   test [--no-install] [quick | STEP ...]
                      every check, or the quick ones before a commit; as root it installs what is
                      missing with apt unless told not to
@@ -44,6 +46,7 @@ usage: cargo xtask COMMAND
                      or only a check of the package of this program, as the step `package` does
   interop [signal-v3|pqxdh] [--require] [--no-install] [--from DIR]
                      the ratchet against other implementations, fetched and run as programs
+  phone              the program for phones (aarch64, static), and its tests under qemu; minutes
   mutants [ARGUMENT ...]
                      small faults in the most important files: do the tests notice? Arguments
                      are those of cargo-mutants: --shard 3/60, --package mezza-seka, --list
@@ -66,6 +69,7 @@ fn main() -> ExitCode {
         Some("test") => test::test_all(&root, rest),
         Some("dist") => dist::make_dist(&root, rest),
         Some("interop") => interop::run_interop(&root, rest),
+        Some("phone") => phone::build_for_phone(&root, rest),
         Some("mutants") => mutants::run_mutants(&root, rest),
         Some("tidy") => tidy::run_tidy(&root),
         Some("prose") => tidy::run_prose(&root, rest),

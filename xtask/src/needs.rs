@@ -30,7 +30,7 @@ pub struct Package {
     pub purpose: &'static str,
 }
 
-const PACKAGES: [Package; 9] = [
+const PACKAGES: [Package; 10] = [
     Package { name: "chromium", present: || find_chromium().is_some(), purpose: "browser test" },
     Package {
         name: "clang",
@@ -62,6 +62,11 @@ const PACKAGES: [Package; 9] = [
         name: "systemd",
         present: || has_program("systemd-analyze"),
         purpose: "ratings of the units",
+    },
+    Package {
+        name: "debootstrap",
+        present: || has_program("debootstrap"),
+        purpose: "the package in a fresh Debian",
     },
     Package { name: "libfaketime", present: has_faketime, purpose: "a clock that jumps" },
 ];

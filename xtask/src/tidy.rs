@@ -5,7 +5,7 @@
 //! | [`carriers`] | a carrier named outside of its folder, its adapter and its texts |
 //! | [`floors`] | an edge that points up or sideways, an unknown crate, more than fifteen |
 //! | [`device`] | functions of the messenger's device outside of its short file |
-//! | [`order`] | cyclic imports among files of the device |
+//! | [`order`] | cyclic imports and method calls among files of the device |
 //! | [`layers`] | an import against the order of the modules of a crate |
 //! | [`mod@prose`] | comments, names and signatures above the limits of their crate |
 //! | [`subjects`] | a commit whose subject is too long or names no area |

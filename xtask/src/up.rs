@@ -6,7 +6,7 @@ use crate::test::format_time;
 use crate::{machine, page};
 use serde_json::json;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
@@ -26,6 +26,11 @@ pub fn start_demo(root: &Path, args: &[String]) -> Result<(), String> {
     let wishes = Wishes::parse(args)?;
     let target = machine::target_folder(root);
     let logs = Logs::new(&target)?;
+    // Nothing is built to remove what was never made.
+    if wishes.remove && wishes.home(root).is_some_and(|home| !home.exists()) {
+        println!("there is no demonstration here: nothing to remove");
+        return Ok(());
+    }
     if !wishes.remove {
         check_tools(&wishes)?;
         build_web(root, &logs, &wishes)?;
@@ -66,6 +71,13 @@ impl Wishes {
         }
         wishes.passed_on.splice(0..0, home);
         Ok(wishes)
+    }
+
+    /// Returns the folder of the demonstration.
+    fn home(&self, root: &Path) -> Option<PathBuf> {
+        let first = self.passed_on.first()?;
+        let folder = first.strip_prefix("--home=").or(self.passed_on.get(1).map(String::as_str))?;
+        Some(root.join(folder))
     }
 
     /// Prints one line for the user, or one event for a program.

@@ -6,7 +6,9 @@ use core::any::Any;
 use core::cell::OnceCell;
 use core::fmt;
 
+use curve25519_dalek::montgomery::MontgomeryPoint;
 use rand_core::CryptoRng;
+use zeroize::Zeroize as _;
 
 use crate::wire::{DecodeError, Reader};
 use crate::{Backend, Secret};
@@ -50,6 +52,8 @@ pub struct ZeroSecret;
 pub struct StaticKey {
     scalar: Secret<32>,
     public: PublicKey,
+    /// True for a scalar that must not be clamped; see [`EphemeralKey::from_joint_scalar`].
+    is_joint: bool,
     /// The [`Backend::Pair`] of the first backend that used the key. `StaticKey` has no type
     /// parameter, because machines pass keys in inputs and outputs that are independent of the
     /// backend.
@@ -69,13 +73,13 @@ impl StaticKey {
         let pair = B::prepare_scalar(&scalar);
         let public = B::public_key(&pair);
         let pair: Box<dyn Any + Send> = Box::new(pair);
-        Self { scalar, public, pair: OnceCell::from(pair) }
+        Self { scalar, public, is_joint: false, pair: OnceCell::from(pair) }
     }
 
     /// Restores a stored key. The stored public key is not checked against the scalar.
     #[expect(clippy::needless_pass_by_value, reason = "who hands a scalar in keeps no copy")]
     pub fn from_stored(scalar: Secret<32>, public: PublicKey) -> Self {
-        Self { scalar: clamp_scalar(&scalar), public, pair: OnceCell::new() }
+        Self { scalar: clamp_scalar(&scalar), public, is_joint: false, pair: OnceCell::new() }
     }
 
     /// Returns the clamped scalar, 32 bytes.
@@ -93,6 +97,10 @@ impl StaticKey {
     /// # Errors
     /// [`ZeroSecret`] if `their` has low order.
     pub fn diffie_hellman<B: Backend>(&self, their: &PublicKey) -> Result<Secret<32>, ZeroSecret> {
+        // Backends clamp every scalar, which would change a joint one.
+        if self.is_joint {
+            return joint_diffie_hellman(&self.scalar, their);
+        }
         let prepared = self.pair.get_or_init(|| Box::new(B::prepare_scalar(&self.scalar)));
         match prepared.downcast_ref() {
             Some(pair) => B::diffie_hellman(pair, their),
@@ -103,7 +111,8 @@ impl StaticKey {
     /// Copies the key. There is no `Clone`, so that a review sees each copy.
     #[must_use]
     pub fn duplicate(&self) -> Self {
-        Self::from_stored(self.scalar.duplicate(), self.public)
+        let scalar = self.scalar.duplicate();
+        Self { scalar, public: self.public, is_joint: self.is_joint, pair: OnceCell::new() }
     }
 }
 
@@ -128,7 +137,16 @@ impl EphemeralKey {
         Self(StaticKey::from_scalar::<B>(scalar))
     }
 
-    /// Returns the clamped scalar, 32 bytes.
+    /// Creates a key that two parties generated together: its scalar is a sum, so it cannot be
+    /// clamped. The scalar has 32 bytes, little-endian, and is a multiple of 8 below 2^256, so that
+    /// torsion in the other key has no effect. The public key is not checked against the scalar.
+    ///
+    /// All backends compute with it by the same portable ladder (RFC 7748, section 5).
+    pub fn from_joint_scalar(scalar: Secret<32>, public: PublicKey) -> Self {
+        Self(StaticKey { scalar, public, is_joint: true, pair: OnceCell::new() })
+    }
+
+    /// Returns the scalar, 32 bytes; it is clamped, except that of a joint key.
     pub fn scalar(&self) -> &Secret<32> {
         self.0.scalar()
     }
@@ -169,6 +187,17 @@ impl fmt::Debug for EphemeralKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("EphemeralKey")
     }
+}
+
+/// Runs the ladder over all 256 bits of a scalar, without clamping.
+fn joint_diffie_hellman(scalar: &Secret<32>, their: &PublicKey) -> Result<Secret<32>, ZeroSecret> {
+    let bits = (0..256).rev().map(|bit| (scalar.expose()[bit / 8] >> (bit % 8)) & 1 == 1);
+    let mut shared = MontgomeryPoint(their.0).mul_bits_be(bits);
+    let secret = Secret::copy_from(shared.as_bytes());
+    shared.zeroize();
+    // A zero result means that the other key has low order, so the secret is publicly known (RFC
+    // 7748).
+    if secret == Secret::init_with(|_| {}) { Err(ZeroSecret) } else { Ok(secret) }
 }
 
 fn clamp_scalar(scalar: &Secret<32>) -> Secret<32> {
@@ -247,5 +276,20 @@ mod tests {
     fn debug_is_silent() {
         let shown = format!("{:?} {:?} {:?}", key(6), key(6).public_key(), fresh(6));
         assert_eq!(shown, "StaticKey PublicKey EphemeralKey");
+    }
+
+    #[test]
+    fn a_joint_key_agrees_with_a_clamped_one() {
+        // A clamped scalar below 2^255 is also a multiple of 8, so both ladders give the same.
+        let scalar = clamp_scalar(&Secret::init_with(|s| s.fill(0x51)));
+        let public = *fresh(0x51).public_key();
+        let their = *key(9).public_key();
+        let joint = EphemeralKey::from_joint_scalar(scalar, public);
+        assert_eq!(joint.public_key(), &public);
+        let plain = fresh(0x51).diffie_hellman::<PortableBackend>(&their).expect("a secret");
+        // Another backend does not touch a joint key: `Other` gives zeros.
+        assert!(joint.diffie_hellman::<Other>(&their).expect("a secret") == plain);
+        let low = EphemeralKey::from_joint_scalar(Secret::init_with(|s| s.fill(8)), public);
+        assert!(low.diffie_hellman::<PortableBackend>(&PublicKey([0; 32])).is_err());
     }
 }

@@ -150,7 +150,10 @@ fn main() {
         encoding: X25519,
         record_lengths: &[256],
         clients: BTreeMap::from([(client, GuardClientSettings { key, inbound: GuardMode::Blind })]),
-        destinations: BTreeMap::from([(DESTINATION, Destination { pins: None, counter: None })]),
+        destinations: BTreeMap::from([(
+            DESTINATION,
+            Destination { pins: None, counter: None, is_blocked: false },
+        )]),
     };
     let coin_key = CoinKey::from_secret(Secret::random(rng.rng()));
     let (mut guard, record) = Guard::start(settings, coin_key, SlotLedger::default(), rng.rng());

@@ -1,10 +1,11 @@
-//! Tests whether time depends on a secret: [`mezza_sim::timing`] on what parties and guards do with coins and
-//! secret scalars (GUARD-4), on both comparisons (GUARD-16, GUARD-25), and on leaky twins that the test
-//! must catch.
+//! Tests whether run time depends on a secret, with [`mezza_sim::timing`]: the operations of
+//! parties and guards on coins and secret scalars (GUARD-4), both comparisons (GUARD-16, GUARD-25),
+//! and leaky variants that the test must detect.
 //!
-//! `cargo run --release -p mezza-guard --example guard_timing -- 100000` takes so many measurements each,
-//! and exits with 1 if |t| reaches 4.5 somewhere, or stays below for a twin. Class 0 has scalars of a few
-//! bits, class 1 random ones; of a comparison class 0 differs in the first byte, class 1 in the last.
+//! `cargo run --release -p mezza-guard --example guard_timing -- 100000` takes this number of
+//! measurements for each operation. It exits with 1 if |t| reaches 4.5 for an operation, or stays
+//! below for a leaky variant. Scalars of class 0 have a few bits, those of class 1 are random. In a
+//! comparison, class 0 differs in the first byte and class 1 in the last.
 #![allow(
     clippy::expect_used,
     clippy::print_stdout,
@@ -31,10 +32,10 @@ use mezza_sim::timing::{LIMIT, welch_t};
 type Scalar = <Ristretto as Group>::Scalar;
 type Point = <Ristretto as Group>::Element;
 
-/// Inputs of a class; drawing them is no part of what is measured.
+/// Number of inputs of a class. Drawing them is not measured.
 const INPUTS: usize = 256;
 
-/// Scalars of both classes.
+/// Secret scalars of both classes.
 struct Scalars([Vec<Scalar>; 2]);
 
 impl Scalars {
@@ -45,12 +46,13 @@ impl Scalars {
         Self([few, any])
     }
 
-    /// t of an operation on scalars.
+    /// Returns the t statistic of an operation on scalars.
     fn time_operation<R>(&self, count: usize, operation: impl FnMut(Scalar) -> R) -> f64 {
         self.time_prepared(count, |scalar| scalar, operation)
     }
 
-    /// t of an operation on what is made of a scalar beforehand, outside of the clock.
+    /// Returns the t statistic of an operation on a value that is prepared from a scalar outside of
+    /// the measured time.
     fn time_prepared<T, R>(
         &self,
         count: usize,
@@ -65,7 +67,7 @@ impl Scalars {
     }
 }
 
-/// Nanoseconds of one call.
+/// Returns the nanoseconds of one call.
 fn measure_ns<R>(operation: impl FnOnce() -> R) -> f64 {
     let start = Instant::now();
     black_box(operation());
@@ -81,8 +83,8 @@ fn wrong_copies<const N: usize>(right: [u8; N], first: usize) -> [[u8; N]; 2] {
     })
 }
 
-/// t of a comparison with either of both. They are made ahead: a byte that is written just before would be
-/// slower to read where it stands alone in its word.
+/// Returns the t statistic of a comparison with either wrong value. Both values are made ahead:
+/// reading a byte just after it was written would be slower if the byte is alone in its word.
 fn time_comparison<T, R, const N: usize>(
     count: usize,
     wrong: &[[u8; N]; 2],
@@ -95,12 +97,12 @@ fn time_comparison<T, R, const N: usize>(
     })
 }
 
-/// Ends at the first byte that differs: what the test must catch.
+/// Compares up to the first byte that differs: a leak that the test must detect.
 fn leaky_comparison(a: &[u8; 32], b: &[u8; 32]) -> bool {
     a.iter().zip(b).all(|(a, b)| black_box(a) == black_box(b))
 }
 
-/// Doubles, and adds where a bit is set: what the test must catch.
+/// Multiplies by doubling, and adds only for bits that are set: a leak that the test must detect.
 fn multiply_leaky(point: &Point, scalar: &Scalar) -> Point {
     let bits =
         scalar.as_bytes().iter().rev().flat_map(|byte| (0..8).rev().map(move |at| byte >> at & 1));
@@ -145,7 +147,7 @@ fn time_arithmetic(group: &Ristretto, scalars: &Scalars, count: usize) -> Vec<(&
     ]
 }
 
-/// Firewalls, whose coins are of the class.
+/// Measures firewalls whose coins are scalars of the class.
 fn time_firewalls(group: &Ristretto, scalars: &Scalars, count: usize) -> Vec<(&'static str, f64)> {
     let h = group.h();
     let mut dice = SimRng::new(6, 0);
@@ -201,7 +203,7 @@ fn time_coins(scalars: &Scalars, count: usize) -> Vec<(&'static str, f64)> {
     rows
 }
 
-/// The initiator of an exchange whose coins are given, so that its tags are the same each time.
+/// Returns the initiator of an exchange with given coins, so that its tags are the same each time.
 fn open_exchange(group: &Ristretto, g2: &[u8], dice: &mut SimRng) -> (GkxOpened, Vec<u8>) {
     let (initiator, _) = begin_exchange(group, dice);
     initiator.open(group, g2).expect("G3")

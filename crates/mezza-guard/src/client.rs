@@ -18,7 +18,7 @@ use mezza_core::{CryptoRng, DecodeError, Machine, Reader, Secret, Snapshot, Time
 use crate::coin::{CoinEncoding, CoinKeyPair, CoinPurpose, CoinSecret, Rho, SlotIndex, SlotName};
 use crate::connections::{Connections, NoRoom};
 use crate::guard::{GuardConnection, LANES};
-use crate::keys::PairingKey;
+use crate::keys::{GuardClientId, PairingKey};
 use crate::wire::control::{Control, ControlChannel, GuardMode, RefusalCode, SlotValue};
 
 /// Most stored coins: one per destination and lane in use.
@@ -110,10 +110,14 @@ impl StoredCoin {
         Wiping::new(w.finish())
     }
 
-    fn decode(pairing: &PairingKey, bytes: &[u8]) -> Result<Self, DecodeError> {
+    /// Reads the stored form of a coin of `client`.
+    ///
+    /// # Errors
+    /// [`DecodeError`] if the bytes are not what [`encode`](Self::encode) writes.
+    pub fn decode(client: GuardClientId, bytes: &[u8]) -> Result<Self, DecodeError> {
         Reader::decode_exact(bytes, |r| {
             let purpose = CoinPurpose::from_byte(r.read_u8()?).ok_or(DecodeError::Value)?;
-            let name = SlotName { client: pairing.client_id(), purpose, dest: r.read_u16()? };
+            let name = SlotName { client, purpose, dest: r.read_u16()? };
             let slot = SlotIndex { name, index: r.read_u64()? };
             let h = r.read_array()?;
             let secret = CoinSecret::decode(r.read_array_ref()?).map_err(|_| DecodeError::Value)?;
@@ -165,13 +169,18 @@ impl GuardClient {
     /// [`DecodeError`] if the bytes are not a coin, or if [`STORED_COINS_MAX`] coins are loaded.
     pub fn load_coin(&mut self, bytes: &[u8]) -> Result<(), DecodeError> {
         // The client's name is not stored, because the pairing key determines it.
-        let coin = StoredCoin::decode(&self.pairing, bytes)?;
+        let coin = StoredCoin::decode(self.pairing.client_id(), bytes)?;
         // There is one coin per destination and lane, so the limit bounds the memory (GUARD-36).
         if self.coins.len() >= STORED_COINS_MAX {
             return Err(DecodeError::Value);
         }
         self.coins.insert(coin.h, coin);
         Ok(())
+    }
+
+    /// Returns the coins as they are stored.
+    pub fn stored_coins(&self) -> impl Iterator<Item = &StoredCoin> {
+        self.coins.values()
     }
 
     fn begin_connection(

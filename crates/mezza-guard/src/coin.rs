@@ -17,11 +17,10 @@ use core::fmt;
 use curve25519_dalek::constants::ED25519_BASEPOINT_TABLE;
 use curve25519_dalek::constants::RISTRETTO_BASEPOINT_TABLE;
 use curve25519_dalek::edwards::CompressedEdwardsY;
-use curve25519_dalek::montgomery::MontgomeryPoint;
 use curve25519_dalek::ristretto::CompressedRistretto;
 use curve25519_dalek::scalar::Scalar;
 use curve25519_dalek::traits::IsIdentity as _;
-use mezza_core::{CryptoRng, PublicKey, Secret, ZeroSecret};
+use mezza_core::{CryptoRng, EphemeralKey, PortableBackend, PublicKey, Secret, ZeroSecret};
 use subtle::ConstantTimeEq as _;
 use zeroize::{Zeroize as _, Zeroizing};
 
@@ -91,8 +90,8 @@ impl SlotIndex {
     }
 }
 
-/// The key from which all coins of a guard are derived. Its loss costs P5 and P2 for future coins,
-/// never a secret of the user.
+/// The key from which all coins of a guard are derived. If it is stolen, future coins no longer
+/// close channels (P2) or help against a broken generator (P5). No secret of the user is lost.
 pub struct CoinKey(Secret<32>);
 
 /// 32 random bytes per start of a guard. With a restored ledger the guard therefore derives other
@@ -306,15 +305,16 @@ impl CoinKeyPair {
     /// # Errors
     /// [`ZeroSecret`] if the peer's key has low order.
     pub fn agree_x25519(self, their: &PublicKey) -> Result<Secret<32>, ZeroSecret> {
-        let scalar = multiple_of_eight(&self.0);
-        // Unclamped: clamping would set bits of x' and break the agreement with the wire key.
-        let bits = (0..256).rev().map(|bit| (scalar[bit / 8] >> (bit % 8)) & 1 == 1);
-        let mut shared = MontgomeryPoint(their.0).mul_bits_be(bits);
-        let secret = Secret::copy_from(shared.as_bytes());
-        shared.zeroize();
-        // A zero result means that the peer's key has low order, so the secret is publicly known
-        // (RFC 7748).
-        if secret == Secret::init_with(|_| {}) { Err(ZeroSecret) } else { Ok(secret) }
+        self.into_ephemeral().diffie_hellman::<PortableBackend>(their)
+    }
+
+    /// Converts the pair into the key of an X25519 exchange, so that a protocol uses it as one that
+    /// the device has drawn.
+    pub fn into_ephemeral(self) -> EphemeralKey {
+        let public = PublicKey(self.public_key(CoinEncoding::X25519));
+        let scalar = Secret::copy_from(&multiple_of_eight(&self.0));
+        // Joint: clamping would set bits of x' and break the agreement with the wire key.
+        EphemeralKey::from_joint_scalar(scalar, public)
     }
 }
 

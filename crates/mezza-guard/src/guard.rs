@@ -20,7 +20,7 @@ pub use settings::{
     StrictPolicy,
 };
 
-use alloc::collections::VecDeque;
+use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use core::fmt;
 
@@ -80,6 +80,13 @@ pub enum Input {
     Unblock(GuardClientId, u16),
     /// The owner reset a slot of a client that lost its state.
     ResetSlot(crate::coin::SlotName),
+    /// The owner changed the list of clients or that of destinations.
+    Lists {
+        /// All clients by id.
+        clients: BTreeMap<GuardClientId, GuardClientSettings>,
+        /// All destinations by number.
+        destinations: BTreeMap<u16, Destination>,
+    },
 }
 
 /// Effects that a guard requests.
@@ -268,7 +275,7 @@ impl Guard {
     /// Checks that a client may begin a handshake with a destination (GUARD-35, GUARD-47).
     ///
     /// # Errors
-    /// `Blocked` after 20 refusals in a day; `Busy` if the handshakes in progress could exceed that
+    /// `Blocked` by the owner, or after 20 refusals in a day; `Busy` if the handshakes in progress could exceed that
     /// number.
     fn check_admission(
         &mut self,
@@ -276,6 +283,10 @@ impl Guard {
         dest: u16,
         now: Time,
     ) -> Result<(), RefusalCode> {
+        // The owner's block holds until the owner ends it (GUARD-49).
+        if self.settings.find_destination(dest).is_some_and(|dest| dest.is_blocked) {
+            return Err(RefusalCode::Blocked);
+        }
         // Boot time begins anew at a restart, and a block must not last longer than a day after it.
         self.ledger.clamp_refusals(now);
         // Each refused handshake may carry 128 bits, so their number in a day is bounded (GUARD-35).
@@ -293,11 +304,35 @@ impl Guard {
         Ok(())
     }
 
+    /// Replaces the owner's lists. Sessions of a client or destination that is gone or blocked end.
+    fn replace_lists(
+        &mut self,
+        clients: BTreeMap<GuardClientId, GuardClientSettings>,
+        destinations: BTreeMap<u16, Destination>,
+        now: Time,
+    ) {
+        self.settings.clients = clients;
+        self.settings.destinations = destinations;
+        let settings = &self.settings;
+        let is_over = |session: &Session| {
+            let is_gone = session.client.is_some_and(|client| !settings.is_known(client));
+            let dest = session.dest.filter(|_| session.is_dialling);
+            let allows = |dest: u16| settings.find_destination(dest).is_some_and(|d| !d.is_blocked);
+            is_gone || dest.is_some_and(|dest| !allows(dest))
+        };
+        let over = self.sessions.iter().filter(|(_, session)| is_over(session));
+        // An established link would otherwise outlive the block (GUARD-49).
+        for conn in over.map(|(conn, _)| *conn).collect::<Vec<_>>() {
+            self.close_session(conn, CloseReason::Refused(RefusalCode::Blocked), now);
+        }
+    }
+
     /// Ends a session. Its coins are wiped, and its slot is kept. A handshake whose MAC was not
     /// answered counts as refused (GUARD-35).
     fn close_session(&mut self, conn: GuardConnection, reason: CloseReason, now: Time) {
         let Some(session) = self.sessions.remove(conn) else { return };
-        // The sent MAC may have transported 128 bits, whatever ended the session (GUARD-35).
+        // The guard cannot check the MAC that it passed on, so the client may have hidden 128 bits
+        // in it, whatever ended the session (GUARD-35).
         if let (true, Some((client, dest))) = (session.counts_as_refused(), session.pair()) {
             // Durable before the event, because a restart must not forget refusals (GUARD-37).
             self.persist_record(conn, LedgerRecord::Refused(client, dest, now));
@@ -407,6 +442,9 @@ impl Machine for Guard {
                 // The present number is given up and never offered again (GUARD-22).
                 let (slot, _) = self.ledger.find_slot(name);
                 self.persist_record(GuardConnection(0), LedgerRecord::Reset(slot));
+            }
+            Input::Lists { clients, destinations } => {
+                self.replace_lists(clients, destinations, now);
             }
         }
         Ok(())

@@ -86,6 +86,11 @@ impl PairingKey {
         Self(secret)
     }
 
+    /// Returns the key, to be stored.
+    pub fn into_secret(self) -> Secret<32> {
+        self.0
+    }
+
     /// Returns the id of the client with this key.
     pub fn client_id(&self) -> GuardClientId {
         let hash = sha256(&[b"guard1 client", self.0.expose()]);

@@ -96,7 +96,7 @@ impl fmt::Debug for LedgerRecord {
 /// A ledger that cannot be read; the guard does not start, and never resets it by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the ledger is damaged at byte {0}; put a copy back and run `mezza guard init` for a new coin key"
+    "the ledger is damaged at byte {0}; restore its newest copy, or move it away and run `mezza guard init`"
 )]
 pub struct LedgerError(pub usize);
 
@@ -403,6 +403,13 @@ impl SlotLedger {
     /// of unblocking and resets.
     pub fn refused_ever(&self, client: GuardClientId) -> u32 {
         self.ever.get(&client).copied().unwrap_or(0)
+    }
+
+    /// Returns the slots whose point is stored and whose X was not sent yet, for the owner.
+    pub fn open_slots(&self) -> impl Iterator<Item = SlotIndex> {
+        let is_open = |(_, state): &(&SlotName, &SlotState)| state.point.is_some();
+        let slots = self.slots.iter().filter(is_open);
+        slots.map(|(name, state)| SlotIndex { name: *name, index: state.index })
     }
 
     /// Returns the totals over the life of the ledger.

@@ -30,7 +30,8 @@ pub const G2_BYTES: usize = 34;
 pub const G3_BYTES: usize = 82;
 /// Bytes of G4: a tag.
 pub const G4_BYTES: usize = 18;
-/// Bytes of a tag: a forgery succeeds with 2^-128, and the channel is half that of 32 bytes (A11).
+/// Bytes of a tag. A forgery succeeds with a probability of 2^-128, and a tampered client can hide
+/// only half the bits of a 32-byte tag in it (attack A11).
 pub const TAG_BYTES: usize = 16;
 
 /// Returns the body of a frame with exactly `N` bytes after version and kind.

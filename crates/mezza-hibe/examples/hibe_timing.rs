@@ -1,8 +1,8 @@
 //! Tests whether time depends on a secret: Welch's t-test on the operations that touch one.
 //!
-//! `cargo run --release -p mezza-hibe --example hibe_timing -- 100000` takes so many measurements each,
-//! and exits with 1 if |t| reaches 4.5 somewhere, or stays below for a leaky twin. Class 0 has scalars
-//! of a few bits, class 1 random ones.
+//! `cargo run --release -p mezza-hibe --example hibe_timing -- 100000` takes this number of
+//! measurements for each operation. It exits with 1 if |t| reaches 4.5 for an operation, or stays
+//! below for a leaky variant. Scalars of class 0 have a few bits, those of class 1 are random.
 #![allow(
     clippy::expect_used,
     clippy::print_stdout,
@@ -22,7 +22,7 @@ use mezza_sim::timing::{LIMIT, welch_t};
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::{Rng as _, SeedableRng as _};
 
-/// Scalars of each class, drawn ahead: drawing is no part of what is measured.
+/// Scalars of each class. They are drawn before the measurement, so that drawing is not measured.
 struct Scalars {
     few: Vec<Fr>,
     any: Vec<Fr>,
@@ -39,7 +39,7 @@ impl Scalars {
         Self { few, any: (0..256).map(&mut any).collect() }
     }
 
-    /// t of an operation on scalars.
+    /// Returns the t statistic of an operation on scalars.
     fn time_operation(&self, count: usize, mut operation: impl FnMut(&Fr)) -> f64 {
         welch_t(count, |class, dice| {
             let at = dice.between(0, 255) as usize;
@@ -51,7 +51,7 @@ impl Scalars {
     }
 }
 
-/// Doubles and adds where a bit is set: what the test must catch.
+/// Multiplies by doubling, and adds only for bits that are set: a leak that the test must detect.
 fn multiply_leaky(point: &G1, scalar: &Fr) -> G1 {
     scalar.as_bytes().iter().rev().fold(G1::infinity(), |sum, byte| {
         (0..8).rev().fold(sum, |sum, bit| {
@@ -95,7 +95,8 @@ fn main() -> ExitCode {
     if holds { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// The comparison of the tag: a first byte that is wrong against a last one.
+/// Returns the t statistic of the comparison of a tag: wrong in the first byte against wrong in the
+/// last byte.
 fn time_tag_check(count: usize, rng: &mut ChaCha20Rng) -> f64 {
     let system = System::new();
     let now = Tick(59_500_000);

@@ -39,7 +39,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         println!("Bob reads: {}", String::from_utf8_lossy(&opened.payload));
     }
 
-    // A gateway that was lent a key for a later half hour recognises what is his, and reads nothing.
+    // Bob has lent a gateway a key for a later half hour. With it the gateway recognises Bob's
+    // envelopes, but cannot open them.
     let lent = tree.detect_key(epoch.plus(65), 4, rng)?;
     let (then, _) = lent.ticks();
     let later = EnvelopeKey::new(&system, &card.seal_key(then)?, then, rng)?;
@@ -48,7 +49,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("the gateway's key has {} bytes and says {:?}", lent.encode().len(), seen[0]);
     assert_eq!(seen, [Detected::Match(then)]);
 
-    // Two epochs later the first one is gone, for a thief of Bob's device too.
+    // Two epochs later the keys of the first epoch are erased, so that a thief of Bob's device
+    // cannot open its envelopes either.
     tree.erase_below(epoch.plus(1), rng)?;
     if let Err(gone) = tree.open_key(&system, epoch, rng) {
         println!("the key of that minute: {gone}");

@@ -6,8 +6,9 @@
 //! ```
 //!
 //! The stack is a list of entries sorted by epoch that cover [floor, end) of each branch exactly
-//! (module [`lives`](crate::lives)). A node covers all epochs of its subtree; a single covers one. Every key in it is an independent user key of the
-//! HIBE: derivations draw fresh factors, so siblings together tell nothing of their parent.
+//! (module [`lives`](crate::lives)). A *node* covers all epochs of its subtree, a *single* covers
+//! one. Every key in it is an independent user key of the HIBE: derivations draw fresh factors, so
+//! the keys of siblings together reveal nothing about the key of their parent.
 //!
 //! Changes are returned as a [`Delta`], which contains all changes not yet confirmed as stored. A
 //! failed write followed by a successful one therefore loses no change.

@@ -33,9 +33,12 @@ pub use age::{BackupKey, Identity, Recipient};
 pub use auto::{AutoBackup, AutoFailure, AutoFile, BackupState};
 pub use bech32::{read_recipient, recipient_text};
 pub use lines::{BackupCounts, BackupManifest};
+pub use moving::offer::{
+    MoveNonce, MoveOffer, MoveStep, OFFER_BYTES_MAX, PROOF_BYTES, commit_to_nonce,
+};
 pub use moving::{
-    ReceivedMove, cancel_move, finish_move, is_moving, move_digits, prepare_move, receive_move,
-    write_move,
+    ReceivedMove, cancel_move, finish_move, is_moved, is_moving, move_digits, prepare_move,
+    receive_move, write_move,
 };
 pub use progress::WorkProgress;
 pub use read::{BackupReader, ReadBackup, RowSink, network_to_rejoin};
@@ -63,7 +66,8 @@ const ENTRIES: [&str; 6] = [
 const MANIFEST: &str = "manifest.json";
 const PADDING: &str = "padding";
 
-/// The one answer to a wrong passphrase and to a damaged header (BACKUP-9).
+/// Returns the fault for a wrong passphrase and for a damaged header, which cannot be distinguished
+/// (BACKUP-9).
 fn wrong_key() -> Fault {
     Fault::new(
         Exit::Denied,
@@ -72,7 +76,7 @@ fn wrong_key() -> Fault {
     )
 }
 
-/// A file whose body is not what was written.
+/// Returns the fault for a file whose body was changed or truncated.
 fn damaged(what: &str) -> Fault {
     Fault::new(
         Exit::Malformed,
@@ -81,7 +85,7 @@ fn damaged(what: &str) -> Fault {
     )
 }
 
-/// A file that opens and holds what no device gives out.
+/// Returns the fault for a file that opens but whose content no device would write.
 fn refused(what: &str) -> Fault {
     Fault::new(
         Exit::Malformed,

@@ -132,8 +132,8 @@ pub struct Vault {
     rows: Rows,
     ring: Keyring,
     index: Index,
-    /// Rows that did not open at the last reading. They are in no index, so that they are not
-    /// overwritten.
+    /// Rows that did not open when they were last read. They are not in the index, so that they are
+    /// not overwritten.
     unread: Vec<Unread>,
     /// The highest row number since the vault was opened.
     last_id: u64,
@@ -193,7 +193,7 @@ impl Vault {
         Ok(vault)
     }
 
-    /// Everything of a new vault but its records and its head, which comes last.
+    /// Makes everything of a new vault except its records and its head, which comes last.
     fn prepare(
         dir: &Path,
         pass: &[u8],
@@ -223,7 +223,7 @@ impl Vault {
         Ok((Self::new(dir, opened, &master, now), head))
     }
 
-    /// The head comes last: with it the vault exists.
+    /// Writes the head, the last file of a new vault: once it exists, the vault exists.
     fn write_head(dir: &Path, head: &VaultHeader) -> Result<(), Fault> {
         head::create_head(&dir.join(HEAD), head).inspect_err(|_| {
             // The file may exist although its write failed, but the caller is told that there is no
@@ -304,7 +304,7 @@ impl Vault {
     /// Replaces the keyring of the key tree, durably.
     ///
     /// # Errors
-    /// 73 if the disk refuses.
+    /// Exit code 73 if the disk refuses.
     pub fn store_tree_ring(&self, keyring: &[u8]) -> Result<(), Fault> {
         self.tree_ring.write(keyring, &mut OsRng)
     }
@@ -330,8 +330,9 @@ impl Vault {
         self.deadline
     }
 
-    /// Returns how many days live state is ahead of the clock. It is above 0 only if the clock was
-    /// once wrong: until the clock has caught up, live state is not sealed again each day.
+    /// Returns how many days the rolling day of live state is ahead of the clock. It is above 0
+    /// only if the clock was once wrong: until the clock has caught up, live state is not sealed
+    /// again each day.
     pub fn days_ahead(&self, now: Time) -> u32 {
         self.ring.newest_day().unwrap_or(0).saturating_sub(now.as_days())
     }
@@ -468,7 +469,8 @@ impl Vault {
     }
 }
 
-/// A vault that was moved away does not open, even where a crash left its keys (BACKUP-31).
+/// Refuses a vault that was moved to another device, even if a crash left its keys here
+/// (BACKUP-31).
 fn refuse_moved(dir: &Path) -> Result<(), Fault> {
     let is_moved = dir.join(MOVED).symlink_metadata().is_ok();
     if is_moved { Err(Refused::moved().into()) } else { Ok(()) }

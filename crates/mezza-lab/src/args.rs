@@ -6,6 +6,9 @@ use clap::Args;
 
 use crate::shard::Shard;
 
+/// The seed of all random draws unless the user names one.
+pub const SEED: u64 = 7;
+
 /// How to measure.
 #[derive(Debug, Args)]
 pub struct MeasureArgs {
@@ -16,7 +19,7 @@ pub struct MeasureArgs {
     #[arg(long)]
     pub json: bool,
     /// The seed of all random draws
-    #[arg(long, default_value_t = 7)]
+    #[arg(long, default_value_t = SEED)]
     pub seed: u64,
     /// Only part I of N, from 0: parts may run on several machines, or one after the other
     #[arg(long, value_name = "I/N")]

@@ -1,5 +1,6 @@
 //! The command line: its commands and exit codes.
 
+use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -59,6 +60,9 @@ enum Command {
     /// One step of a backup, in a process of its own
     #[command(hide = true)]
     BackupStep(goals::node::backup::StepOrder),
+    /// Hours of a crowd among liars, in a process of its own
+    #[command(hide = true)]
+    CrowdDay(run::DayOrder),
     /// One end, firewall or observer of a handshake over TCP
     #[command(hide = true)]
     Wire {
@@ -86,13 +90,25 @@ pub fn main() -> ExitCode {
         }
         Command::Peer => ours::serve_lines().map(|()| Exit::Done),
         Command::BackupStep(order) => goals::node::backup::serve_step(&order).map(|()| Exit::Done),
+        Command::CrowdDay(order) => run::serve_day(order).map(|()| Exit::Done),
         Command::Wire { job } => wires::serve_job(&job).map(|()| Exit::Done),
     };
     let exit = done.unwrap_or_else(|error| {
+        // The reader of a pipe has seen enough, as `head` does.
+        if is_broken_pipe(&error) {
+            return Exit::Done;
+        }
         print_error(&format!("mezza-lab: {error:#}"));
         crate::place::exit_of(&error)
     });
     exit.into()
+}
+
+/// Returns true if nobody reads the output any more.
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error
+        .downcast_ref::<std::io::Error>()
+        .is_some_and(|error| error.kind() == ErrorKind::BrokenPipe)
 }
 
 /// Prints all experiments and goals.

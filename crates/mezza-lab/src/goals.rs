@@ -236,7 +236,7 @@ mod tests {
         assert_eq!(ids(PartName::Lanes), ["L1", "L2", "L3", "L6"]);
         assert_eq!(ids(PartName::Hibe), ["H1", "H2", "H3", "H4", "H5", "H6", "H7"]);
         // T3 belongs to kernels, T6 to the daemon; T7 is the attack matrix.
-        assert_eq!(ids(PartName::Guard), ["T1", "T2", "T4", "T5", "T8"]);
+        assert_eq!(ids(PartName::Guard), ["T1", "T2", "T4", "T5", "T6", "T8"]);
         assert_eq!(ids(PartName::Seka), ["S1", "S10", "S11", "S2", "S5", "S6", "S7", "S8", "S9"]);
     }
 
@@ -348,6 +348,9 @@ mod tests {
         T4 EG_ReMaul is 125 %, off by <= 5 points
         T5 GKX guard / its 3 + 4 powers, 7 codings <= 1.15 x
         T5 coin check / 1 power, 1 decode, 1 encode <= 1.15 x
+        T6 KE1 to KE2, guard adds / plain relay adds <= 2.5 x
+        T6 round trip of a record, guard adds / plain relay adds <= 2.5 x
+        T6 records in both directions, guard's time / plain relay's <= 2.5 x
         T8 safe prime of 3072 bit, expected tests <= 5400 tests
         T1 600 users who sit / counted bit tests >= 0.08 x
         T1 600 users who walk / counted bit tests >= 0.045 x

@@ -68,8 +68,8 @@ impl Limit {
         Self { stretch: Some(bound), ..self }
     }
 
-    /// Makes the row of a value. If the bound is a figure of the run and that figure is missing,
-    /// the row falls short.
+    /// Makes the row of a value. If the bound is a figure of the same run and that figure is
+    /// missing, the row does not reach its goal.
     pub fn make_row(&self, measured: f64) -> Row {
         match self.bound {
             Bound::Fixed(bound) => self.row_at(measured, bound),

@@ -2,7 +2,7 @@
 
 pub mod thesis;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use serde::Deserialize;
 
 /// Values of "Signal with Blake2, Chacha20 and Poly1305".
@@ -13,6 +13,9 @@ const VUVUZELA: &str = include_str!("../papers/vuvuzela.toml");
 
 /// Values of "FoSAM: Forward Secret Messaging in Ad-Hoc Networks".
 const FOSAM: &str = include_str!("../papers/fosam.toml");
+
+/// Values of "SEKA: Secretless Key Exchange and Authentication in `LiFi` Networks".
+const SEKA: &str = include_str!("../papers/seka.toml");
 
 /// The largest difference that rounding to a nanosecond explains.
 const ROUNDING: f64 = 0.51;
@@ -131,6 +134,20 @@ pub struct NoiseLevel {
 pub struct Printed {
     /// All values, in the order of the file.
     pub value: Vec<Value>,
+    /// The sentences on figures of which the paper prints no number.
+    #[serde(default)]
+    pub statement: Vec<Statement>,
+}
+
+/// A sentence of a paper on a figure of which it prints no number.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Statement {
+    /// The experiment that shows the figure.
+    pub exp: String,
+    /// The words of the paper.
+    pub words: String,
+    /// The place of the words in the paper.
+    pub place: String,
 }
 
 /// The values of both papers on Vuvuzela.
@@ -167,6 +184,12 @@ impl Printed {
         self.value.iter().filter(|value| value.exp == exp).map(line).collect()
     }
 
+    /// Formats the sentences on an experiment of which the paper prints no number as lines.
+    pub fn list_statements(&self, exp: &str) -> Vec<String> {
+        let these = self.statement.iter().filter(|statement| statement.exp == exp);
+        these.map(|s| format!("printed: no number; \"{}\" ({})", s.words, s.place)).collect()
+    }
+
     /// Returns the first value of this name in an experiment, or NaN.
     pub fn find_first(&self, exp: &str, name: &str) -> f64 {
         self.find_values(exp, name).first().copied().unwrap_or(f64::NAN)
@@ -187,6 +210,72 @@ pub fn load_vuvuzela() -> Result<Vuvuzela> {
 /// If the file is damaged.
 pub fn load_fosam() -> Result<Printed> {
     Ok(toml::from_str(FOSAM)?)
+}
+
+/// A row of SEKA's table 3 or 4, ms.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Latency {
+    /// The number of the table.
+    pub table: String,
+    /// The scenario.
+    pub name: String,
+    /// The mean in table 3, the median in table 4.
+    pub middle: f64,
+    /// The standard deviation.
+    pub sd: f64,
+    /// The minimum.
+    pub min: f64,
+    /// The maximum.
+    pub max: f64,
+}
+
+impl Latency {
+    /// Returns mean or median, standard deviation, minimum and maximum, ms.
+    pub fn values(&self) -> [f64; 4] {
+        [self.middle, self.sd, self.min, self.max]
+    }
+}
+
+/// The values of the paper on SEKA.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Seka {
+    /// All printed values and sentences.
+    #[serde(flatten)]
+    printed: Printed,
+    /// The rows of tables 3 and 4.
+    latency: Vec<Latency>,
+}
+
+impl std::ops::Deref for Seka {
+    type Target = Printed;
+
+    fn deref(&self) -> &Printed {
+        &self.printed
+    }
+}
+
+impl Seka {
+    /// Returns the rows of a table, in its order.
+    pub fn list_rows(&self, table: &str) -> Vec<&Latency> {
+        self.latency.iter().filter(|row| row.table == table).collect()
+    }
+
+    /// Returns a row of a table.
+    ///
+    /// # Errors
+    /// If the table has no such row.
+    pub fn find_row(&self, table: &str, name: &str) -> Result<&Latency> {
+        let row = self.latency.iter().find(|row| row.table == table && row.name == name);
+        row.with_context(|| format!("papers/seka.toml: no row {name} of table {table}"))
+    }
+}
+
+/// Loads all values of SEKA.
+///
+/// # Errors
+/// If the file is damaged.
+pub fn load_seka() -> Result<Seka> {
+    Ok(toml::from_str(SEKA)?)
 }
 
 /// Returns in how many of ten pairs the first value is smaller, and the probability of at least so
@@ -237,6 +326,25 @@ mod tests {
         let is_context = |value: &Value| (value.exp == "sosp15-f9") == (value.status == "context");
         assert!(paper.value.iter().all(is_context), "context and nothing else");
         assert!(paper.value.iter().all(|v| !v.place.is_empty() && !v.unit.is_empty()));
+    }
+
+    /// E-S7: the text says 10 to 20 us, the table 6 to 12 one way.
+    #[test]
+    fn lab_5_the_delay_in_the_text_is_that_of_a_round_trip() {
+        let paper = load_seka().unwrap();
+        let mean = |name| paper.find_row("3", name).unwrap().middle;
+        let added = |name| 1e3 * (mean(name) - mean("Reference"));
+        let one_way = [added("Encryption (2)"), added("Encryption (1)")];
+        assert_eq!(one_way.map(|us| format!("{us:.0}")), ["6", "12"]);
+        let text = paper.value.iter().filter(|v| v.exp == "seka-t3").map(|v| v.number);
+        assert_eq!(text.collect::<Vec<_>>(), [10.0, 20.0]);
+        assert!(one_way[0] < 10.0 && 2.0 * one_way[0] > 10.0 && 2.0 * one_way[1] > 20.0);
+        assert_eq!([paper.list_rows("3").len(), paper.list_rows("4").len()], [7, 3]);
+        for row in paper.list_rows("3").into_iter().chain(paper.list_rows("4")) {
+            assert!(row.min < row.middle && row.middle < row.max && row.sd > 0.0, "{row:?}");
+        }
+        assert!(paper.value.iter().all(|v| v.status == "printed" && !v.place.is_empty()));
+        assert!(paper.find_row("3", "Authentication").is_err());
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Calculations on all cores. Code that reads a clock must not run here.
+//! Calculations on all cores. Code that measures time must not run here.
 
 use std::panic::resume_unwind;
 use std::sync::{Mutex, PoisonError};

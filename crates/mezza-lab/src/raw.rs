@@ -188,6 +188,11 @@ pub fn describe_state(out: &Path, experiment: &str) -> String {
     format!("{state} {}", path.display())
 }
 
+/// Returns true if there is a whole raw file of an experiment.
+pub fn is_measured(out: &Path, experiment: &str) -> bool {
+    fs::read_to_string(raw_path(out, experiment, None)).is_ok_and(|text| is_finished(&text))
+}
+
 /// Returns true if a text is a whole raw file: a head, figures, and an end that counts them.
 pub fn is_finished(text: &str) -> bool {
     let values: Option<Vec<Value>> =

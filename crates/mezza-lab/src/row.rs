@@ -123,7 +123,7 @@ impl Row {
         self
     }
 
-    /// Makes the row context, which decides nothing.
+    /// Turns the row into context, which is printed and decides nothing.
     #[must_use]
     pub fn into_context(mut self) -> Self {
         self.weight = Weight::Context;

@@ -8,6 +8,7 @@ mod hibe;
 mod leak;
 mod link;
 mod options;
+mod others;
 mod page;
 mod seka;
 mod signal;
@@ -16,6 +17,7 @@ mod vuvuzela;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
@@ -32,7 +34,9 @@ use crate::shape::Claim;
 use crate::terminal::{print_error, print_line};
 use crate::{parallel, peer, place};
 use experiment::{Experiment, Report};
+pub use fosam::day::{DayOrder, serve_day};
 use options::WireOptions;
+use others::CpuTimes;
 use page::PageHead;
 
 /// The arguments of `run`.
@@ -68,17 +72,20 @@ const PAPERS: [(&str, &[Experiment]); 10] = [
 ];
 
 /// Returns all experiments.
+#[cfg(test)]
 fn all_experiments() -> impl Iterator<Item = &'static Experiment> {
     PAPERS.into_iter().flat_map(|(_, experiments)| experiments)
 }
 
-/// Runs experiments and prints their results. Returns the exit code.
+/// Runs experiments and prints their results. Returns the exit code: [`Exit::No`] if a claim fails,
+/// [`Exit::Unreachable`] if an experiment decided no claim because its peer is absent.
 ///
 /// # Errors
 /// An unknown id, a busy machine, a peer that cannot be fetched, or a failed disk.
 pub fn run_experiments(order: Order) -> Result<Exit> {
     let Order { what, profile, pages, options, args } = order;
     let MeasureArgs { fetch, json, seed, shard, out } = args;
+    let json = json || options.is_stream();
     let mut chosen = choose_experiments(&what)?;
     let params = options.params(&chosen)?;
     if let Some(shard) = shard {
@@ -90,35 +97,71 @@ pub fn run_experiments(order: Order) -> Result<Exit> {
     }
     let out = place::out_folder(out);
     let pages = pages.unwrap_or_else(|| out.join("pages"));
-    let measure = |experiment| {
-        measure_experiment(experiment, RunOptions { profile, seed, params: &params }, &out)
+    let summary = Mutex::new(Summary { all_hold: true, is_empty: false });
+    let run = |experiment| {
+        let options = RunOptions { profile, seed, params: &params };
+        let done = measure_experiment(experiment, options, &out)?;
+        // An experiment is written when it is done, so that an interrupted run keeps it. The lock
+        // keeps the lines of two experiments apart.
+        let mut summary = summary.lock().unwrap_or_else(PoisonError::into_inner);
+        summary.add(&done.report, profile);
+        summary.all_hold &= write_results(&done, options, json, [&out, &pages])?;
+        Ok(())
     };
     // Experiments that measure no time run on all cores, before the others start.
     let (exclusive, calculated): (Vec<_>, Vec<_>) = chosen.into_iter().partition(|e| e.exclusive);
-    let calculated = parallel::map_parallel(calculated, measure);
-    let mut all_hold = true;
-    for done in calculated.into_iter().chain(exclusive.into_iter().map(measure)) {
-        let Done { experiment, report, raw, took } = done?;
-        all_hold &= report.holds(profile);
-        if profile == Profile::Quick
-            && let Some(text) = claims::find_mismatch(experiment, &report)
-        {
-            print_error(&text);
-            all_hold = false;
-        }
-        let value = report_json(experiment, &report, profile);
-        store_report(&out, experiment, &report, &value)?;
-        let head = PageHead::for_run(experiment, profile, took);
-        let page = page::write_page(&pages, &head, &report)?;
-        if json {
-            print_line(&value.to_string())?;
-        } else {
-            print_report(experiment, &report, profile)?;
-            print_line(&format!("raw    {}", raw.display()))?;
-            print_line(&format!("page   {}", page.display()))?;
-        }
+    parallel::map_parallel(calculated, run).into_iter().collect::<Result<()>>()?;
+    exclusive.into_iter().try_for_each(run)?;
+    let Summary { all_hold, is_empty } =
+        summary.into_inner().unwrap_or_else(PoisonError::into_inner);
+    Ok(match (all_hold, is_empty) {
+        (false, _) => Exit::No,
+        (true, true) => Exit::Unreachable,
+        (true, false) => Exit::Done,
+    })
+}
+
+/// The verdict over all experiments of a run.
+struct Summary {
+    /// No claim fails.
+    all_hold: bool,
+    /// An experiment decided no claim because its peer is absent, which is no success.
+    is_empty: bool,
+}
+
+impl Summary {
+    fn add(&mut self, report: &Report, profile: Profile) {
+        self.all_hold &= report.holds(profile);
+        self.is_empty |= report.shapes.is_empty() && !report.absent.is_empty();
     }
-    Ok(if all_hold { Exit::Done } else { Exit::No })
+}
+
+/// Writes the table, plot and page of an experiment, and prints its result. Returns false if its
+/// claims are not the declared ones.
+fn write_results(
+    done: &Done,
+    options: RunOptions<'_>,
+    json: bool,
+    [out, pages]: [&Path; 2],
+) -> Result<bool> {
+    let Done { experiment, report, raw, took, others } = done;
+    let profile = options.profile;
+    let mismatch = claims::find_mismatch(experiment, report).filter(|_| profile == Profile::Quick);
+    if let Some(text) = &mismatch {
+        print_error(text);
+    }
+    let value = report_json(experiment, report, profile);
+    store_report(out, experiment, report, &value)?;
+    let page =
+        page::write_page(pages, &PageHead::for_run(experiment, options, *took, *others), report)?;
+    if json {
+        print_line(&value.to_string())?;
+    } else {
+        print_report(experiment, report, profile)?;
+        print_line(&format!("raw    {}", raw.display()))?;
+        print_line(&format!("page   {}", page.display()))?;
+    }
+    Ok(mismatch.is_none())
 }
 
 /// An experiment that ran.
@@ -129,6 +172,8 @@ struct Done {
     raw: PathBuf,
     /// The wall time of the experiment.
     took: Duration,
+    /// The share of all cores that other programs used meanwhile, percent; `None` if unknown.
+    others: Option<f64>,
 }
 
 /// The options of the user that hold for each experiment.
@@ -151,9 +196,11 @@ fn measure_experiment(
     let params = params.clone();
     let run = RunSpec { experiment: id, rev, profile, seed, params, exclusive, shard: None };
     let mut bench = Bench::new(&run, out)?;
+    let before = CpuTimes::read();
     let begun = Instant::now();
     let report = (experiment.run)(&mut bench)?;
-    Ok(Done { experiment, report, raw: bench.write_raw()?, took: begun.elapsed() })
+    let others = before.zip(CpuTimes::read()).map(|(before, now)| before.others_since(&now));
+    Ok(Done { experiment, report, raw: bench.write_raw()?, took: begun.elapsed(), others })
 }
 
 fn report_json(experiment: &Experiment, report: &Report, profile: Profile) -> Value {
@@ -216,15 +263,28 @@ fn choose_experiments(what: &[String]) -> Result<Vec<&'static Experiment>> {
     Ok(chosen.collect())
 }
 
-/// Returns the lines of `mezza-lab list` for experiments.
+/// Returns the lines of `mezza-lab list` for experiments, by paper.
 pub fn list_experiments(out: &Path) -> Vec<String> {
+    let head = format!(
+        "  {:<18} {:<61} {:>5} {:>5} {:>5}  {:<8}  peers",
+        "experiment", "what", "smoke", "quick", "full", "measured"
+    );
     let line = |e: &Experiment| {
         let [smoke, quick, full] = e.seconds;
-        let needs = if e.peers.is_empty() { "nothing".into() } else { e.peers.join(" ") };
-        let head = format!("{:<18} {:<44} {smoke:>3} / {quick} / {full} s", e.id, e.about);
-        format!("{head}   peers: {needs}; {}", raw::describe_state(out, e.id))
+        let measured = if raw::is_measured(out, e.id) { "yes" } else { "no" };
+        let peers = e.peers.join(" ");
+        let line = format!(
+            "  {:<18} {:<61} {smoke:>5} {quick:>5} {full:>5}  {measured:<8}  {peers}",
+            e.id, e.about
+        );
+        line.trim_end().to_owned()
     };
-    all_experiments().map(line).collect()
+    let part = |(paper, experiments): (&str, &[Experiment])| {
+        let title = format!("{paper}: `mezza-lab run {paper}` runs all of them");
+        std::iter::once(title).chain(experiments.iter().map(line)).collect::<Vec<String>>()
+    };
+    let folder = format!("times are seconds; figures lie in {}", out.join("raw").display());
+    [folder, head].into_iter().chain(PAPERS.into_iter().flat_map(part)).collect()
 }
 
 #[cfg(test)]
@@ -293,6 +353,9 @@ mod tests {
             let figure = format!("{name}.svg");
             assert_eq!(text.contains(&figure), folder.join(&figure).exists(), "{name}");
             let claims = text.lines().filter(|line| is_claim(line)).count();
+            let failing = text.lines().filter(|line| line.starts_with("- **fails: ")).count();
+            let verdict = page::describe_claims(claims, failing);
+            assert!(text.lines().any(|line| line == verdict), "{name}: {verdict}");
             assert_eq!(claims::declared_count(name), Some(claims), "{name}: claims of its page");
             pages += 1;
         }

@@ -1,8 +1,9 @@
-//! Tests whether time depends on secrets: [`mezza_sim::timing`] on fixed against random inputs, for each
-//! operation of each kernel that runs here, and for a leaky twin that the test must catch.
+//! Tests whether time depends on secrets: [`mezza_sim::timing`] on fixed against random inputs, for
+//! each operation of each kernel that runs here, and for a leaky variant that the test must detect.
 //!
-//! `cargo run --release -p mezza-lanes --example lanes_timing -- 100000` takes so many measurements each,
-//! and exits with 1 if |t| reaches 4.5 somewhere, or stays below for the twin.
+//! `cargo run --release -p mezza-lanes --example lanes_timing -- 100000` takes this number of
+//! measurements for each operation. It exits with 1 if |t| reaches 4.5 for an operation, or stays
+//! below for the leaky variant.
 #![expect(clippy::disallowed_methods, reason = "it measures time")]
 #![expect(clippy::print_stdout, reason = "it prints")]
 
@@ -20,8 +21,9 @@ const BODY: usize = 256;
 
 type Words = [[u8; 32]; BATCH];
 
-/// t of the time that `run` takes on what `prepare` makes of two classes in random order. Zeros and
-/// ones are told apart by a mask: a branch would leave its traces in what is measured.
+/// Returns the t statistic of the time that `run` takes on inputs that `prepare` makes for two
+/// classes in random order. Zeros and ones are selected by a mask, because a branch would itself
+/// affect the measured time.
 fn time_classes<T>(
     count: usize,
     mut prepare: impl FnMut(u8, Words) -> T,
@@ -42,14 +44,15 @@ fn draw_words(mask: u8, random: Words) -> Words {
     random.map(|word| word.map(|byte| byte & mask))
 }
 
-/// A look-up whose address is the secret digit: sixteen entries that share a set of the cache.
+/// A table look-up whose address is the secret digit: its sixteen entries share one set of the
+/// cache.
 struct Leaky(Vec<u8>);
 
 impl Leaky {
     const STRIDE: usize = 16_384;
 
     fn run(&self, words: &Words) -> u8 {
-        // Each address waits for the load before it.
+        // Each address depends on the load before it.
         words
             .as_flattened()
             .iter()
@@ -81,7 +84,7 @@ fn time_operations(
     ]
 }
 
-/// Right tags against wrong ones.
+/// Returns the t statistic of opening messages with right tags against wrong ones.
 fn time_opening(kernel: &dyn Kernel, count: usize) -> (&'static str, f64) {
     let keys = [[3; 32]; BATCH];
     let mut sealed = [[7; BODY + 16]; BATCH];
@@ -101,7 +104,7 @@ fn time_opening(kernel: &dyn Kernel, count: usize) -> (&'static str, f64) {
 
 fn main() -> ExitCode {
     let count = std::env::args().nth(1).and_then(|arg| arg.parse().ok()).unwrap_or(20_000);
-    // Not zeros: the system keeps one page for all of those.
+    // The table is not all zeros, because the system maps all zero pages to a single one.
     let leaky = Leaky(vec![0x10; 16 * Leaky::STRIDE]);
     let twin = time_classes(count, draw_words, |words| {
         black_box(leaky.run(words));

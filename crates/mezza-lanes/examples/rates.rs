@@ -1,6 +1,6 @@
-//! How fast the kernels are that run here, beside code that does one operation after another:
-//! `cargo run --release -p mezza-lanes --example rates`. The best of several passes; the ratios are
-//! of one run.
+//! Prints the speed of the kernels that run here, next to code that computes one operation after
+//! another: `cargo run --release -p mezza-lanes --example rates`. The best of several passes
+//! counts; the ratios are of one run.
 #![expect(clippy::disallowed_methods, reason = "it measures time")]
 #![expect(clippy::print_stdout, reason = "it prints")]
 
@@ -18,7 +18,7 @@ const BODY: usize = 368;
 const STRIDE: usize = BODY + 16;
 const PASSES: usize = 25;
 
-/// Nanoseconds of one of `count` operations, best pass.
+/// Returns the nanoseconds of one of `count` operations in the best pass.
 fn best_ns(count: u32, mut f: impl FnMut()) -> f64 {
     let pass = |_| {
         let begun = Instant::now();

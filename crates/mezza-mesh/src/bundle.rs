@@ -24,10 +24,11 @@ pub fn encode<'a>(cells: impl IntoIterator<Item = &'a MeshCell>) -> Vec<u8> {
     w.finish()
 }
 
-/// Decodes the cells of a bundle one by one; of a truncated file the complete cells are returned.
+/// Decodes the cells of a bundle one by one. If the file is truncated, its complete cells are
+/// returned.
 ///
 /// # Errors
-/// If the bytes are no bundle, or the number of cells exceeds [`CELLS_MAX`].
+/// If the bytes are not a bundle, or the number of cells exceeds [`CELLS_MAX`].
 pub fn decode(bytes: &[u8]) -> Result<Vec<MeshCell>, DecodeError> {
     let mut r = Reader::new(bytes);
     if r.read_bytes(4)? != MAGIC {
@@ -43,7 +44,7 @@ pub fn decode(bytes: &[u8]) -> Result<Vec<MeshCell>, DecodeError> {
         // A stick that was pulled early truncates the file. The complete cells before the cut are
         // valid.
         let Ok(cell) = r.read_var16() else { break };
-        // A cell that is malformed or of a later version must not lose the others.
+        // A malformed cell, or one of a later version, is left out; the other cells are still read.
         cells.extend(MeshCell::decode(cell).ok());
     }
     Ok(cells)

@@ -1,4 +1,5 @@
-//! A cell: a payload of one of four sizes, with its size, life and tick, and nothing else.
+//! A cell, the unit that the mesh floods: a sealed payload of one of four sizes, with its size
+//! class, its life (lifetime class) and its tick, and nothing else.
 //!
 //! ```text
 //! 0     version 1 (high nibble) | class (low nibble)
@@ -25,13 +26,13 @@ pub const CELL_BYTES: [usize; 4] = [512, 1_024, 2_048, 4_096];
 /// The id of a cell, which is never sent: 16 bytes of BLAKE2b over the whole cell.
 pub type CellId = [u8; 16];
 
-/// Why bytes are no cell.
+/// The reason why bytes are not a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CellError {
-    /// Not one of the four sizes, or not the size of the cell's class.
+    /// The length is not one of the four sizes, or is not that of the named class.
     #[error("a cell has 512, 1,024, 2,048 or 4,096 bytes, as its class says")]
     Size,
-    /// An unknown version or life.
+    /// The version or the life (lifetime class) is unknown.
     #[error("a version or a life that is not known")]
     Head,
     /// The payload's first two bytes contradict the header.
@@ -117,13 +118,14 @@ fn read_facts(bytes: &[u8], sum: u32) -> CellFacts {
     CellFacts { tick, life, class: bytes[0] & 0x0f, sum }
 }
 
-/// Returns the first eight bytes of an id, which name a cell in frames.
+/// Returns the short id of a cell: the first eight bytes of the id, which name it in frames.
 pub fn short_id(id: &CellId) -> u64 {
     let [a, b, c, d, e, f, g, h, ..] = *id;
     u64::from_be_bytes([a, b, c, d, e, f, g, h])
 }
 
-/// Returns the four bytes of an id that the sum of a beacon is made of.
+/// Returns the four bytes of an id that go into the checksum of a beacon, an XOR over all live
+/// cells.
 pub fn sum_part(id: &CellId) -> u32 {
     u32::from_be_bytes([id[8], id[9], id[10], id[11]])
 }

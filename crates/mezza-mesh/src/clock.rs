@@ -68,16 +68,17 @@ impl Grade {
 /// The rule by which a clock votes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ClockMode {
-    /// Toward the middle of the received times, within the bound of the device's own clock.
+    /// Moves toward the middle of the received times, within the bound of the device's own clock.
     #[default]
     Level,
-    /// Three-majority without a bound, as FoSAM has it: for reproduction only.
+    /// Adopts the majority of three samples without a bound, as FoSAM does; for reproduction only.
     Paper,
-    /// The median of many beacons without outliers: for comparison only, as the next two.
+    /// The median of many beacons without outliers; for comparison with other projects only, like
+    /// the next two modes.
     OutlierMedian,
     /// The first plausible time that is received, if the own clock is not plausible.
     FirstPlausible,
-    /// The time of a quorum of different peers, once.
+    /// Adopts the time on which a quorum of different peers agrees, once.
     PeerQuorum,
 }
 
@@ -102,13 +103,15 @@ impl ClockState {
     }
 }
 
-/// Votes in a row that found the clock in place before it counts as agreed.
+/// Number of votes in a row that must find the clock in place, near its neighbours' clocks, before
+/// it counts as agreed.
 const AGREED_AFTER: u32 = 10;
-/// The quantum of a stamp: 1/8 s.
+/// The unit of a stamp, which is the time in a beacon: 1/8 s.
 const STAMP: i64 = 125 * MS.cast_signed();
-/// The highest accepted stamp: the year 6500.
+/// The highest accepted stamp (time in a beacon): the year 6500.
 const STAMP_MAX: u64 = 1 << 40;
-/// Maximum offset of stamps under a name, µs.
+/// Largest random offset that is added to all stamps under one name, µs. It hides the error of a
+/// clock, which would link two names.
 const VEIL_MAX: i64 = 250 * MS.cast_signed();
 /// How long the neighbours' time is remembered, for the first beacons of a new name, µs.
 const HEARD: u64 = 120 * SECOND;
@@ -124,7 +127,7 @@ pub(crate) struct ClockSample {
     at: u64,
 }
 
-/// A time outside of the bound on which most neighbours agree.
+/// A time that most neighbours show although it is outside of the bound of the device's own clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Doubt {
     /// The distance of that time from the device's own clock, µs.
@@ -147,26 +150,28 @@ pub struct MeshClock {
     grade: Grade,
     /// How far neighbours may move the clock from the device's own, µs.
     within: i64,
-    /// The device's own real-time clock minus its monotonic one, at the last reading.
+    /// The device's own real-time clock minus its monotonic clock, at the last reading, µs.
     rtc: i64,
     /// The correction of our clock by a user who decided that the neighbours are right.
     trusted: Option<i64>,
     /// Network time minus the monotonic clock, µs.
     offset: i64,
-    /// The offset of the stamps under this name, so that stamps do not link two names.
+    /// The random offset of the stamps under this name, µs. Without it the clock's error would link
+    /// two names.
     veil: i64,
-    /// Number of votes in a row that found the clock in place.
+    /// Number of holds in a row. A hold is a vote that found the clock in place, near its
+    /// neighbours' clocks.
     holds: u32,
     /// Number of votes since the clock began to seek.
     sought: u32,
-    /// True if an earlier run of at least ten holds has ended.
+    /// True if the clock was agreed once: an earlier run of at least ten holds has ended.
     was_agreed: bool,
     state: ClockState,
-    /// Times since when fewer than three neighbours are around, and since when a vote waits for
-    /// samples.
+    /// The time since which fewer than three neighbours are around, and the time since which a vote
+    /// waits for samples.
     few_since: Option<u64>,
     waits_since: Option<u64>,
-    /// Samples since the last vote, one for each name.
+    /// Samples (times from beacons) since the last vote, one for each name.
     samples: Vec<ClockSample>,
     elsewhere: Option<Doubt>,
     /// The median of the neighbours' clocks at the last vote.
@@ -198,7 +203,8 @@ impl MeshClock {
         }
     }
 
-    /// Returns the device's own clock minus the monotonic one, µs, with the user's correction.
+    /// Returns the device's own clock minus the monotonic clock, µs, including a correction that
+    /// the user confirmed.
     fn anchor(&self) -> i64 {
         // A decision of the user shifts the anchor, so the bound is measured from there (MESH-56).
         self.rtc + self.trusted.unwrap_or(0)
@@ -206,7 +212,8 @@ impl MeshClock {
 
     /// Returns how far neighbours may move the clock from the device's own, µs.
     pub fn bound_us(&self) -> i64 {
-        // No source covers the neighbours' time, so it gets the widest bound.
+        // The user chose the neighbours' time, which no trusted source confirms, so the widest
+        // bound applies.
         if self.trusted.is_some() { Grade::Poor.bound_us() } else { self.within }
     }
 
@@ -251,7 +258,7 @@ impl MeshClock {
 
     /// Returns the grade of the device's own clock.
     pub fn grade(&self) -> Grade {
-        // A clock that follows its neighbours is no better than a poor one.
+        // The user chose the neighbours' time, so the clock is no more accurate than a poor one.
         if self.trusted.is_some() { Grade::Poor } else { self.grade }
     }
 
@@ -278,15 +285,15 @@ impl MeshClock {
 
     /// Handles a reading of the device's own clock with a known maximum error, µs.
     pub fn read_bounded(&mut self, rtc: i64, bound: i64) {
-        // The record of a source may claim less than the smallest bound. No clock is better than
-        // 2.5 s.
+        // A time source may claim less error than the smallest bound. No clock is treated as better
+        // than 2.5 s.
         let bound = bound.clamp(Grade::Good.bound_us(), Grade::Poor.bound_us());
         self.read_within(rtc, Grade::of_bound(bound), bound);
     }
 
     fn read_within(&mut self, rtc: i64, grade: Grade, within: i64) {
         if self.grade == Grade::None {
-            // The first plausible reading.
+            // This is the first plausible reading, so network time starts from it.
             self.offset = rtc;
         } else if (rtc - self.rtc).unsigned_abs() > SECOND {
             // The system's clock was stepped. The user's decision was about the old clock, and an
@@ -297,15 +304,16 @@ impl MeshClock {
             }
         }
         (self.rtc, self.grade, self.within) = (rtc, grade, within);
-        // Also at each reading: a step of the own clock moves the allowed range (MESH-20).
+        // Clamp at each reading, because a step of the own clock moves the allowed range (MESH-20).
         self.clamp_offset();
     }
 
-    /// Adopts the neighbours' time as the user decided, until the next step of the device's own
-    /// clock. Returns false if no neighbour contradicted it in the last ten seconds.
+    /// Adopts the neighbours' time because the user decided so; the decision lasts until the
+    /// device's own clock is stepped. Returns false if no neighbour showed a different time in the
+    /// last ten seconds.
     pub fn trust_neighbours(&mut self, now: u64) -> bool {
-        // A doubt can be confirmed for 10 s only, so that the user confirms the time that was shown
-        // (MESH-57).
+        // A reported difference can be confirmed for 10 s only, so that the user confirms the time
+        // that was shown (MESH-57).
         let Some(doubt) = self.elsewhere.filter(|doubt| doubt.at + SILENT >= now) else {
             return false;
         };
@@ -314,7 +322,7 @@ impl MeshClock {
         true
     }
 
-    /// Restores a decision of the user from this system start: the device's own clock gets this
+    /// Restores a decision of the user from the same system start: the device's own clock gets this
     /// correction, µs.
     pub fn trust_correction(&mut self, correction: i64) {
         self.trusted = Some(correction);
@@ -323,8 +331,8 @@ impl MeshClock {
         (self.holds, self.state) = (0, ClockState::Seeking);
     }
 
-    /// Sets the offset of a clock that was agreed elsewhere, within the bound, µs. For devices of a
-    /// crowd that come from elsewhere.
+    /// Sets the offset to that of a clock which agreed with another crowd, µs; it is kept within
+    /// the bound. Used for simulated devices that move from one crowd to another.
     pub(crate) fn set_offset(&mut self, offset: i64) {
         self.offset = offset;
         self.clamp_offset();
@@ -336,9 +344,9 @@ impl MeshClock {
             & 0xffff_ffff_ffff
     }
 
-    /// Returns the stamp of a beacon under a new name: the time of the neighbours around, because
-    /// an own error of some seconds would link the new name to the old one. Without received
-    /// neighbours it is an ordinary stamp.
+    /// Returns the stamp of a beacon under a new name: the median time of the neighbours, because
+    /// the own clock's error of some seconds would link the new name to the old one. If no
+    /// neighbour was received, an ordinary stamp is returned.
     pub fn stamp_among(&self, now: u64) -> u64 {
         let heard = self.heard.filter(|heard| heard.at + HEARD >= now);
         let offset = heard.map_or(self.offset, |heard| heard.offset);
@@ -347,7 +355,8 @@ impl MeshClock {
         (shown / STAMP.unsigned_abs()) & 0xffff_ffff_ffff
     }
 
-    /// Sets the offset of stamps for a new name, at most a quarter of a second in either direction.
+    /// Sets the random offset of stamps for a new name, at most a quarter of a second in either
+    /// direction.
     pub fn set_veil(&mut self, veil: i64) {
         self.veil = veil.clamp(-VEIL_MAX, VEIL_MAX);
     }
@@ -367,7 +376,8 @@ impl MeshClock {
             // One sample per name: a liar that sends more often must not weigh more (MESH-23).
             Some(at) => self.samples[at] = sample,
             None if self.samples.len() < SAMPLES_MAX => self.samples.push(sample),
-            // More neighbours than a node has slots for: the vote is no worse without them.
+            // There are more neighbours than slots of a node. The vote is no worse without their
+            // samples.
             None => (),
         }
     }
@@ -405,8 +415,8 @@ impl MeshClock {
         if self.mode == ClockMode::Level {
             let anchor = self.anchor();
             let bound = self.bound_us();
-            // W is the bound of the device's own error. Neighbours beyond it must be wrong
-            // (MESH-20).
+            // The bound (W in the specification) covers the own clock's error. Neighbours beyond it
+            // must be wrong (MESH-20).
             self.offset = self.offset.clamp(anchor - bound, anchor + bound);
         }
     }

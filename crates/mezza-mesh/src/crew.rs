@@ -24,20 +24,22 @@ pub struct CrewSettings {
     pub engine: EngineSettings,
     /// The rule by which clocks vote.
     pub mode: ClockMode,
-    /// Time between two messages of a user, µs; the first one comes at a random point of it.
+    /// Time between two messages of a user, µs. The first message comes at a random time within it.
     pub every: u64,
-    /// Size of a cell, bytes. The format ends at 4,096; a crowd may simulate larger ones.
+    /// Size of a cell, bytes. Cells on the wire have at most 4,096 bytes; a crowd may simulate
+    /// larger ones.
     pub cell_bytes: usize,
-    /// The life of every cell.
+    /// The life (lifetime class) of every cell.
     pub life: CellLife,
     /// Usual delay of a frame, µs.
     pub delay: u64,
-    /// Cells that the crowd stores: more than it makes while any of them lives.
+    /// Number of cells that the crowd stores. It must exceed the number made during the life of one
+    /// cell.
     pub ring: usize,
 }
 
 impl Default for CrewSettings {
-    /// The load of FoSAM: a message of 512 bytes every 30 s, epochs of a minute.
+    /// Returns the load of the FoSAM paper: a message of 512 bytes every 30 s, epochs of a minute.
     fn default() -> Self {
         Self {
             engine: EngineSettings { burst: 4, ..EngineSettings::default() },
@@ -51,14 +53,14 @@ impl Default for CrewSettings {
     }
 }
 
-/// A message under way: a tag in the place of its encryption.
+/// A message that is not delivered yet. A tag stands for its encryption.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Parcel {
     /// The receiver.
     pub to: MemberId,
-    /// Time of making, µs.
+    /// Time when the message was made, µs.
     pub made: u64,
-    /// True if its receiver has it.
+    /// True if the receiver has the message.
     pub arrived: bool,
 }
 
@@ -67,10 +69,11 @@ pub struct Parcel {
 pub struct Deliveries {
     /// Number of messages made since the counting began.
     pub made: u64,
-    /// Number of counted messages that arrived within the epoch of their receiver's clock.
+    /// Number of counted messages that arrived in time by the receiver's clock: before the end of
+    /// their epoch.
     pub reached: u64,
-    /// Number of counted messages that arrived while the receiver had the key: a clock that was
-    /// ahead may have erased it.
+    /// Number of counted messages that arrived while the receiver had the key. A clock that was
+    /// ahead may have erased the key.
     pub arrived: u64,
     /// The delivery times of the arrived messages, ms.
     pub took_ms: Vec<u32>,
@@ -83,7 +86,8 @@ struct Member<R> {
     rng: R,
     link: MeshLinkId,
     writes_at: u64,
-    /// The highest tick whose keys are erased because the clock was ahead once.
+    /// The highest tick whose keys this device has erased. A clock that was ahead once erases keys
+    /// too early.
     floor: u32,
 }
 
@@ -102,13 +106,13 @@ pub struct Crew<R> {
     members: Vec<Member<R>>,
     /// Time at which each device must act.
     due: Vec<u64>,
-    /// New cells of one frame, a buffer.
+    /// A reused buffer for the new cells of one frame.
     arrivals: Vec<Slot>,
     deliveries: Deliveries,
     counted_from: u64,
     bytes: u64,
     last_bytes: [u64; 5],
-    /// Device, cell number and time of everything taken since recording began.
+    /// Device, cell number and time of each cell that a device took since recording began.
     taken: Option<Vec<(MemberId, u64, u64)>>,
 }
 
@@ -146,7 +150,8 @@ impl<R: Rng> Crew<R> {
             NEVER => NEVER,
             every => now + draw_below(&mut rng, every as usize) as u64,
         };
-        // The key of the previous epoch is still held (hibe), so one tick earlier is readable.
+        // The keys of the previous epoch are still stored (see crate hibe), so cells from one tick
+        // earlier can be opened.
         let floor = engine.current_tick().saturating_sub(1);
         let member = Member { engine, rng, link, writes_at, floor };
         self.due.push(member.due());
@@ -154,12 +159,12 @@ impl<R: Rng> Crew<R> {
         device
     }
 
-    /// Sets the offset of a device's stamps, as a node does under each name.
+    /// Sets the random offset of a device's stamps, which a node draws for each name.
     pub fn set_veil(&mut self, device: MemberId, veil: i64) {
         self.members[device as usize].engine.clock_mut().set_veil(veil);
     }
 
-    /// Sets the clock of a device that comes from elsewhere to `offset`.
+    /// Sets the clock of a device that moves in from another crowd to `offset`.
     pub fn set_offset(&mut self, device: MemberId, offset: i64) {
         self.members[device as usize].engine.clock_mut().set_offset(offset);
     }
@@ -233,7 +238,8 @@ impl<R: Rng> Crew<R> {
         self.due[device as usize]
     }
 
-    /// Brings two devices into range. Returns the number of each at the other: of `b` at `a` first.
+    /// Brings two devices into range. Returns each one's neighbour number at the other: first the
+    /// number of `b` at `a`.
     pub fn add_contact(&mut self, a: MemberId, b: MemberId, now: u64) -> [NeighbourId; 2] {
         [(a, b), (b, a)].map(|(here, there)| {
             let Self { members, table, due, .. } = self;
@@ -278,9 +284,9 @@ impl<R: Rng> Crew<R> {
             let parcel = &mut parcels[slot as usize];
             if parcel.to == device && !parcel.arrived {
                 parcel.arrived = true;
-                // The key of an epoch that the clock passed is erased, so the cell cannot be
-                // opened.
-                let has_key = table.facts(slot).tick >= *floor;
+                // The keys of a life end with the epoch after the cell's own, so a clock that passed
+                // both has erased the key.
+                let has_key = table.facts(slot).has_key_after(*floor);
                 let counts = parcel.made >= *counted_from;
                 deliveries.reached += u64::from(counts);
                 if counts && has_key {
@@ -292,7 +298,8 @@ impl<R: Rng> Crew<R> {
         sooner
     }
 
-    /// Returns the next frame of `device` with its size in bytes; its due message is written first.
+    /// Returns the next frame of `device` with its size in bytes. A message that is due is written
+    /// first.
     #[inline]
     pub fn next_frame(&mut self, device: MemberId, now: u64) -> Option<(MeshFrame, usize)> {
         if self.members[device as usize].writes_at <= now {
@@ -348,7 +355,7 @@ impl<R: Rng> Crew<R> {
             MeshFrame::Have(set) => (1, 8 + 8 * set.count() as usize),
             MeshFrame::Want { set, .. } => (2, 15 + 8 * set.count() as usize),
             MeshFrame::Data(set) => (3, (7 + self.settings.cell_bytes) * set.count() as usize),
-            // Nine bits a cell, in frames of 1,200 bytes.
+            // A SYNC filter has nine bits for each cell and is sent in frames of 1,200 bytes.
             MeshFrame::Sync(sync) => {
                 let bits = 9 * sync.held.count() as usize;
                 (4, 26 * bits.div_ceil(8 * 1_174).max(1) + bits.div_ceil(8))

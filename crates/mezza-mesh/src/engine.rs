@@ -32,26 +32,27 @@ use crate::set::{Column, Set, Slot, iter_bits};
 use crate::table::rows::Seat;
 use crate::table::{CellFacts, CellTable};
 use ask::{Hold, Request};
+pub use compare::ComparePlan;
 use give::Given;
 pub use neighbours::{MeshNeighbour, NeighbourId};
 pub use settings::{EngineCounts, EngineSettings};
 
-/// The indices of the columns of a word.
+/// Indices of the bit columns of a word (64 slots). Cold columns are rarely used.
 pub(crate) mod column {
-    /// Held, past its time, or refused because its tick is ahead: not requested.
+    /// Held, expired, or refused because its tick is ahead: the cell is not requested.
     pub const KNOWN: usize = 0;
-    /// Requested, within the patience.
+    /// The cell was requested, and the time limit for the reply is not over.
     pub const ASKED: usize = 1;
-    /// Not requested now, because another device requested it on this link.
+    /// The cell is not requested now, because another device requested it on this link.
     pub const WAITING: usize = 2;
-    /// Live and in the store.
+    /// The cell is live and in the store.
     pub const HELD: usize = 3;
 
-    /// Cold: known because its tick is ahead; may be accepted when the clock moves.
+    /// Cold: the cell is known, but its tick is ahead. It may be accepted when the clock advances.
     pub const AHEAD: usize = 0;
-    /// Cold: has waited once.
+    /// Cold: the cell has waited once for another device's request.
     pub const WAITED: usize = 1;
-    /// Cold: a request failed.
+    /// Cold: a request for the cell failed.
     pub const FAILED: usize = 2;
 }
 use column::{AHEAD, ASKED, FAILED, HELD, KNOWN, WAITING};
@@ -74,12 +75,12 @@ struct Link {
     /// Usual delay of a frame, µs.
     delay: u64,
     beacon_at: u64,
-    /// True if nothing is sent before the first beacon of a name.
+    /// True if nothing may be sent on this link until the first beacon under the current name.
     mute: bool,
     /// Time of the last beacon.
     beaconed_at: Option<u64>,
     have_at: u64,
-    /// Time of the last possible announcement.
+    /// Time of the last opportunity to announce cells.
     had_at: u64,
     want_at: u64,
     give_at: u64,
@@ -88,9 +89,9 @@ struct Link {
     fresh: Column,
     /// Cells that neighbours requested.
     owed: Column,
-    /// Sent within the last 200 ms.
+    /// Cells that were sent on the link within the last 200 ms.
     given: Column,
-    /// The end of that time for the cells in `given`.
+    /// For the cells in `given`: the time when each may be sent again.
     given_until: VecDeque<Given>,
     /// Neighbours that must be sent a BUSY.
     busy: VecDeque<NeighbourId>,
@@ -103,7 +104,7 @@ struct Link {
 }
 
 impl Link {
-    /// Clears slots that are reused for other cells: nothing is owed or announced of them.
+    /// Clears slots that are reused, so that nothing is owed or announced for their old cells.
     ///
     /// Only this function removes slots from the columns of a link because their cell is gone, so
     /// that no send time remains without a cell to send (MESH-54).
@@ -118,19 +119,20 @@ impl Link {
         }
     }
 
-    /// Postpones every send time that has passed without a frame. Otherwise a driver would be told
-    /// "now" endlessly (MESH-54).
+    /// Postpones every send time that has passed without a frame, or the driver would be woken
+    /// endlessly (MESH-54).
     fn put_off(&mut self, now: u64) {
         let times = [&mut self.have_at, &mut self.want_at, &mut self.sync_at, &mut self.give_at];
-        // Only times that have come: later ones belong to work that is still valid.
+        // Only times that have passed move: later ones belong to work that is still valid.
         for at in times.into_iter().filter(|at| **at <= now) {
             *at = now + PUT_OFF;
         }
     }
 
-    /// Returns the latest time at which the link must send.
+    /// Returns the latest time at which the link must be served.
     fn due(&self) -> u64 {
-        // Under a new name nothing precedes the beacon, which binds the name to its address.
+        // Under a new name the beacon must be the first frame, because it binds the name to its
+        // address.
         if self.mute {
             return self.beacon_at;
         }
@@ -157,18 +159,18 @@ pub struct Engine {
     names: Vec<Name>,
     /// Number of neighbours ever met.
     met: u64,
-    /// Cells that were announced and are not known.
+    /// Cells that neighbours announced and that are not known here.
     missing: Column,
     requests: VecDeque<Request>,
     holds: VecDeque<Hold>,
     opened: u64,
     expire_at: u64,
     cur: u32,
-    /// Numbers and sums of live cells: of the two classes that travel by datagram, and of the other
-    /// two.
+    /// Number and checksum of live cells of two groups: size classes sent by datagram, and the
+    /// others.
     live: [u32; 2],
     sum: [u32; 2],
-    /// Beacons show no sum before this time: a set that no other device has would link two names.
+    /// Until then beacons show no checksum: a set that no other device has would link two names.
     shy_until: u64,
     /// The earliest of all deadlines.
     due: u64,
@@ -181,7 +183,7 @@ pub struct EngineCtx<'a, T, R: ?Sized> {
     pub now: u64,
     /// The cells.
     pub table: &'a mut T,
-    /// Draws times and lots.
+    /// The source of random times and choices.
     pub rng: &'a mut R,
 }
 
@@ -309,7 +311,7 @@ impl Engine {
                 sum ^= self.sum[at];
             }
         }
-        // The field of a beacon has 16 bits.
+        // The field of a beacon has 16 bits, so the count saturates.
         (live.min(u32::from(u16::MAX)), sum)
     }
 
@@ -338,7 +340,7 @@ impl Engine {
         self.due
     }
 
-    /// Takes a cell of this device itself. Returns true if it was taken: its tick must be live.
+    /// Takes a cell that this device made. Returns true if its tick is live and the cell was taken.
     pub fn originate(&mut self, slot: Slot, now: u64, table: &mut impl CellTable) -> bool {
         self.catch_up(table);
         self.expire_cells(now, table);
@@ -404,7 +406,8 @@ impl Engine {
         self.expire_cells(now, table);
         let frame = self.make_frame(link, now, table, rng);
         if frame.is_none()
-            // Without a frame every passed send time moves on, or the driver would spin (MESH-54).
+            // Every passed send time is postponed, or the driver would loop without a pause
+            // (MESH-54).
             && let Some(link) = self.links.get_mut(usize::from(link))
         {
             link.put_off(now);
@@ -421,7 +424,7 @@ impl Engine {
         rng: &mut (impl Rng + ?Sized),
     ) -> Option<MeshFrame> {
         let link = self.links.get(usize::from(id)).filter(|link| link.up)?;
-        // The beacon goes first: a vote and the removal of silent neighbours depend on its pace.
+        // The beacon goes first: votes and the removal of silent neighbours happen once per beacon.
         if link.beacon_at <= now {
             return Some(self.make_beacon(id, now, table, rng));
         }
@@ -437,7 +440,7 @@ impl Engine {
         {
             return Some(frame);
         }
-        // Requests before comparisons: a missing cell loses life with each second.
+        // Requests go before comparisons, because a missing cell loses lifetime with each second.
         if self.links[usize::from(id)].sync_at <= now
             && let Some(frame) = self.make_sync(id, now, table)
         {
@@ -459,7 +462,8 @@ impl Engine {
         rng: &mut (impl Rng + ?Sized),
     ) -> MeshFrame {
         if self.settings.votes && self.clock.vote(self.count_around(now), now, rng) {
-            // After a move the tick may have changed. It is checked within a second (MESH-4).
+            // The vote may have moved the clock to another tick, and expiry must be checked within
+            // a second (MESH-4).
             self.expire_at = self.clock.next_tick(now).min(now + SECOND);
         }
         self.forget_silent(now, table);
@@ -499,20 +503,20 @@ impl Engine {
         self.live[small] += new.count_ones();
         self.sum[small] ^= sum;
         for link in &mut self.links {
-            // Large classes travel on streams only, so a cast link does not announce them.
+            // Large cells travel on streams only, so cast links (multicast) do not announce them.
             if !link.up || link.classes >> class & 1 == 0 {
                 continue;
             }
             link.fresh.insert(word, new);
             link.news = true;
-            // Announcements are at least 200 ms apart, whoever brings the cell (MESH-5).
+            // At least 200 ms apart, also for own cells, so that timing does not show an author
+            // (MESH-5).
             link.have_at = link.have_at.min(now.max(link.had_at + self.settings.have));
             self.due = self.due.min(link.have_at);
         }
     }
 
-    /// Follows the clock: expired cells are removed, and cells that were ahead may be requested
-    /// again.
+    /// Follows the clock: removes expired cells, and allows new requests for cells that were ahead.
     fn expire_cells(&mut self, now: u64, table: &mut impl CellTable) {
         if now < self.expire_at {
             return;
@@ -523,11 +527,11 @@ impl Engine {
         if cur == self.cur {
             return;
         }
-        // A clock that was set back makes stale cells live again, so their marks are cleared.
+        // If the clock was set back, stale cells are live again, so their marks are cleared.
         let back = cur < self.cur;
         self.cur = cur;
         for word in 0..table.rows().words() {
-            // Cells that were ahead may be live now and are requested again.
+            // Cells whose tick was ahead of the clock may be live now and are requested again.
             let ahead = core::mem::take(&mut table.rows_mut().cold_mut(self.seat, word)[AHEAD]);
             let hot = table.rows_mut().hot_mut(self.seat, word);
             hot[KNOWN] = if back { hot[HELD] } else { hot[KNOWN] & !ahead };
@@ -553,7 +557,7 @@ impl Engine {
         self.sum[small] ^= facts.sum;
     }
 
-    /// Removes cells from the store: only the columns of known cells and of neighbours keep them.
+    /// Removes cells from the store. They remain marked as known and as held by neighbours.
     fn clear_slots(&mut self, table: &mut impl CellTable, word: u32, gone: u64) {
         let hot = table.rows_mut().hot_mut(self.seat, word);
         for column in [ASKED, WAITING, HELD] {
@@ -563,7 +567,7 @@ impl Engine {
         self.links.iter_mut().for_each(|link| link.forget_slots(word, gone));
     }
 
-    /// Empties the words that the table has opened since the last call.
+    /// Clears the columns of words that the table has begun to reuse since the last call.
     #[inline]
     fn catch_up(&mut self, table: &mut impl CellTable) {
         while self.opened < table.opened_words() {
@@ -575,7 +579,8 @@ impl Engine {
     fn open_word(&mut self, table: &mut impl CellTable) {
         let word = (self.opened % u64::from(table.rows().words())) as u32;
         self.opened += 1;
-        // The ring is longer than the life of cells, so cells left in this word are expired.
+        // The ring of slots is longer than the life of cells, so the cells left in this word have
+        // expired.
         let held = table.rows().hot(self.seat, word)[HELD].count_ones();
         self.live[0] = self.live[0].saturating_sub(held);
         self.missing.remove(word, u64::MAX);

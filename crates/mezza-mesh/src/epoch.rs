@@ -1,6 +1,7 @@
-//! Ticks, lives and epochs, which determine the live cells (docs/protocols/mesh.md, "Cell").
+//! Ticks, lives (lifetime classes of cells) and epochs, which determine the live cells
+//! (docs/protocols/mesh.md, "Cell").
 
-/// How long the keys for a cell exist, which is how long the cell is carried.
+/// The life of a cell: how long the keys for the cell exist, and so how long devices carry it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CellLife {
     /// Epochs of 1 tick; at most 1 minute.
@@ -15,10 +16,11 @@ pub enum CellLife {
 }
 
 impl CellLife {
-    /// All lives, by their number on the wire.
+    /// All lives (lifetime classes), by their number on the wire.
     pub const ALL: [Self; 4] = [Self::Minute, Self::FiveMinutes, Self::HalfHour, Self::HalfDay];
 
-    /// Returns true if cells of this life are carried for hours: they are stored over a restart (MESH-82).
+    /// Returns true if devices carry cells of this life for hours, and so store them over a restart
+    /// (MESH-82).
     pub const fn is_carried(self) -> bool {
         matches!(self, Self::HalfHour | Self::HalfDay)
     }
@@ -47,11 +49,12 @@ impl CellLife {
     pub fn judge_tick(self, tick: u32, cur: u32) -> Age {
         let sealed = self.epoch_of(tick);
         let now = self.epoch_of(cur);
-        // One epoch of grace, since the keys of the previous epoch are still held (MESH-2).
+        // Cells of the previous epoch are still live, since their keys are still stored (MESH-2).
         if now > sealed.saturating_add(1) {
             Age::Stale
         } else if sealed > now.saturating_add(1) {
-            // A clock ahead by more than one epoch: the cell may be live later (MESH-2).
+            // The sender's clock is ahead by more than one epoch, so the cell may be live later
+            // (MESH-2).
             Age::Ahead
         } else {
             Age::Live

@@ -12,20 +12,21 @@ pub type Name = u64;
 pub enum MeshFrame {
     /// Presence, time, and number of held cells.
     Beacon(Beacon),
-    /// New cells that the sender holds since its last frame of this kind.
+    /// Announces new cells that the sender holds since its last announcement.
     Have(Set),
-    /// A request for cells to `to`.
+    /// Requests cells from `to`.
     Want {
-        /// The receiver of the request.
+        /// The neighbour from which the cells are requested.
         to: Name,
-        /// True if an earlier request failed: send even if the cell was sent just now.
+        /// True if an earlier request failed. The neighbour then sends the cell even if it has sent
+        /// that cell less than 200 ms ago.
         again: bool,
         /// The requested cells.
         set: Set,
     },
-    /// The cells.
+    /// The cells that were requested, or that a comparison showed to be lacking.
     Data(Set),
-    /// The set of the sender: rare and large, hence boxed.
+    /// The set of cells of the sender, for comparison. Rare and large, hence boxed.
     Sync(Box<SyncFrame>),
     /// The sender's queue for `to` is long.
     Busy {
@@ -34,20 +35,21 @@ pub enum MeshFrame {
         /// The waiting time, ms.
         wait_ms: u16,
     },
-    /// The sender's name is about to change, or it leaves.
+    /// The sender is about to change its name or to leave.
     Bye,
 }
 
-/// The set of a device, for comparison by one neighbour.
+/// The set of cells of a device, which one neighbour compares with its own.
 #[derive(Clone, Debug)]
 pub struct SyncFrame {
     /// The neighbour that compares.
     pub to: Name,
     /// The set of the sender. A receiver uses the cells that it holds too.
     pub held: Set,
-    /// The cells of the receiver that were compared; `None`: all.
+    /// The cells of the receiver to which the comparison is limited; `None`: all.
     pub within: Option<Set>,
-    /// True if the sender holds more than the receiver knows. In a crowd `held` shows this.
+    /// True if the sender holds cells that the receiver does not know. In a simulated crowd `held`
+    /// shows this.
     pub more: bool,
 }
 
@@ -56,7 +58,7 @@ pub struct SyncFrame {
 pub struct Beacon {
     /// Network time in eighths of a second.
     pub stamp: u64,
-    /// True if the sender's clock is agreed.
+    /// True if the sender's clock agrees with those of its neighbours.
     pub agreed: bool,
     /// True if the sender accepts streams, on which the two larger classes of cells travel.
     pub streams: bool,
@@ -64,7 +66,7 @@ pub struct Beacon {
     pub large: bool,
     /// Number of live cells.
     pub live: u16,
-    /// XOR over four bytes of each live cell's id.
+    /// Checksum of the live cells: XOR over four bytes of each cell's id.
     pub sum: u32,
 }
 

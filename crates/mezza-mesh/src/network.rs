@@ -6,7 +6,7 @@ use mezza_core::{Secret, blake2b, labelled_hash};
 
 use crate::limits::SECOND;
 
-/// Bytes of the check at the end of each frame of a closed network.
+/// Bytes of the MAC at the end of each frame of a closed network.
 pub const MAC_BYTES: usize = 8;
 /// Most bytes of a network's name.
 pub const NAME_BYTES_MAX: usize = 32;
@@ -51,12 +51,12 @@ impl MeshNetwork {
         self.key.is_some()
     }
 
-    /// Returns the bytes of each frame's check.
+    /// Returns the length of the MAC at the end of each frame in bytes; 0 for an open network.
     pub fn mac_bytes(&self) -> usize {
         if self.is_closed() { MAC_BYTES } else { 0 }
     }
 
-    /// Follows the clock; `mesh` is network time, µs since 1970.
+    /// Derives the keys of the current day; `mesh` is network time, µs since 1970.
     pub fn follow_clock(&mut self, mesh: u64) {
         let day = (mesh / SECOND / DAY_S) as u32;
         if self.days[1].day != day {
@@ -78,7 +78,7 @@ impl MeshNetwork {
         self.nearby_days(mesh).any(|day| day.net == net)
     }
 
-    /// Adds the check to a frame.
+    /// Appends the MAC to a frame of a closed network.
     pub fn append_mac(&self, frame: &mut Vec<u8>) {
         if let Some(mac) = &self.days[1].mac {
             let check = compute_mac(mac, frame);
@@ -86,14 +86,14 @@ impl MeshNetwork {
         }
     }
 
-    /// Returns the frame without its check, or `None` if the check is wrong.
+    /// Returns the frame without its MAC, or `None` if the MAC is wrong.
     pub fn check_mac<'a>(&self, frame: &'a [u8], mesh: u64) -> Option<&'a [u8]> {
-        // Frames of an open network have no check: any device may be a member.
+        // Frames of an open network have no MAC: any device may be a member.
         if !self.is_closed() {
             return Some(frame);
         }
         let body = frame.len().checked_sub(MAC_BYTES).map(|end| &frame[..end])?;
-        // A wrong check is the same as another network, so nothing of the frame is read (section
+        // A wrong MAC is treated like a frame of another network, so nothing of it is read (section
         // Frames).
         self.nearby_days(mesh).any(|day| day.verify_mac(frame)).then_some(body)
     }
@@ -134,7 +134,8 @@ impl DayKeys {
         Self { day, net, mac }
     }
 
-    /// Returns true if the check at the end of a frame is right; an open network has none.
+    /// Returns true if the MAC at the end of a frame is right, or if the network is open and has
+    /// none.
     fn verify_mac(&self, frame: &[u8]) -> bool {
         let Some(key) = &self.mac else { return true };
         let Some((body, mac)) = frame.split_last_chunk::<MAC_BYTES>() else { return false };

@@ -7,6 +7,7 @@
 //! A node holds no secret and stores nothing: after a start it is empty and requests cells. `now`
 //! is the time since the device booted; the time of day is given by [`Input::Rtc`].
 
+mod compare;
 mod dates;
 mod evidence;
 mod hear;
@@ -32,17 +33,18 @@ use crate::frame::Name;
 use crate::limits::{LINKS_MAX, MS, NEVER, SECOND};
 use crate::network::MeshNetwork;
 use crate::table::ids::Ids;
+use compare::Comparisons;
 use dates::OtherDates;
 use evidence::OwnCells;
 
 /// How long a device is silent after a change of its name, µs.
 const SILENCE: (u64, u64) = (5 * SECOND, 15 * SECOND);
-/// How long beacons of a new name show no sum.
+/// How long beacons of a new name show no checksum of the cells.
 const SHY: u64 = 30 * SECOND;
-/// How often the store is swept.
+/// How often expired cells are removed from the store.
 const SWEEP: u64 = SECOND;
 
-/// Work that becomes due with time.
+/// Kinds of work that become due at a certain time.
 ///
 /// [`Machine::deadline`] and [`Node::do_due_work`] both iterate over [`Duty::ALL`] and use
 /// [`Node::due_at`], so that each deadline has its work (MESH-54).
@@ -54,13 +56,15 @@ enum Duty {
     Rename,
     /// Dead cells must leave the store.
     Sweep,
-    /// A link with room has a frame to send.
+    /// A comparison can go on.
+    Compare,
+    /// A link that can take a frame has one to send.
     Speak,
 }
 
 impl Duty {
     /// The duties in order of execution.
-    const ALL: [Self; 4] = [Self::Tick, Self::Rename, Self::Sweep, Self::Speak];
+    const ALL: [Self; 5] = [Self::Tick, Self::Rename, Self::Sweep, Self::Compare, Self::Speak];
 }
 
 /// A link as the driver knows it.
@@ -72,7 +76,8 @@ struct NodeLink {
     /// Frames that the transport takes now.
     room: usize,
     names: BTreeMap<Name, (NeighbourId, Source)>,
-    /// Time when a newcomer may take a slot while all are taken.
+    /// Time from which a new neighbour may replace an old one, while all neighbour slots of the
+    /// link are in use.
     replace_at: u64,
     /// For a stream: the time since when no cell needs it.
     idle_since: u64,
@@ -96,17 +101,18 @@ pub struct Node {
     silent_until: u64,
     rename_at: u64,
     named_at: u64,
-    /// The old name. A frame under it may return over a link that loops.
+    /// The name before the current one. A frame under it may return over a link that loops.
     former: Option<Name>,
     sweep_at: u64,
-    /// The tick of the last sweep of the store.
+    /// The tick at which expired cells were last removed from the store.
     swept: u32,
     shown: Option<(u32, ClockState, Grade)>,
     shown_neighbours: usize,
     /// Bytes received and sent.
     bytes: (u64, u64),
-    /// Devices of this network with another date.
+    /// Devices of this network whose clocks show another date.
     dates: OtherDates,
+    compares: Comparisons,
 }
 
 impl Node {
@@ -141,6 +147,7 @@ impl Node {
             shown_neighbours: 0,
             bytes: (0, 0),
             dates: OtherDates::default(),
+            compares: Comparisons::default(),
         }
     }
 
@@ -181,15 +188,16 @@ impl Node {
         let (shortest, longest) = self.settings.name_life_s;
         self.rename_at = self.silent_until + draw_between(shortest * SECOND, longest * SECOND, rng);
         self.named_at = now;
-        // A frame under the old name may return over a link that loops.
+        // Frames under the old name may return over a link that loops, and must be recognised.
         self.former = Some(self.engine.name());
-        // A set that no other device holds would link two names, so its sum is hidden for 30 s
-        // (MESH-30).
+        // A set of cells that no other device holds would link two names, so its checksum is hidden
+        // for 30 s (MESH-30).
         let shy_until = if silence == 0 { 0 } else { self.silent_until + SHY };
         self.engine.change_name(name, veil, self.silent_until, shy_until, &mut self.ids);
         self.links.values_mut().for_each(|link| link.names.clear());
-        // Streams end with the name (section Links), so pending dials are dropped.
+        // Streams end with the name (section Links), so attempts to open streams are dropped.
         self.dialled.clear();
+        self.compares.clear();
         self.outputs.push_back(Output::NewName { name, silence_ms: silence / MS });
     }
 
@@ -201,12 +209,13 @@ impl Node {
             Duty::Sweep if self.swept != self.engine.current_tick() => 0,
             Duty::Sweep => self.sweep_at,
             // A node without a time, or one that leaves, changes no name and sends nothing.
-            Duty::Rename | Duty::Speak if !self.may_speak() => NEVER,
+            Duty::Rename | Duty::Compare | Duty::Speak if !self.may_speak() => NEVER,
+            Duty::Compare => self.compares.due(),
             Duty::Rename => self.rename_at,
             Duty::Speak => {
                 let ready = self.links.values().filter(|link| link.room > 0);
                 let first = ready.map(|link| self.engine.link_due(link.engine)).min();
-                // Never before the end of the silence, even if cells are owed.
+                // Nothing is sent before the end of the silence, even if cells are owed.
                 first.unwrap_or(NEVER).max(self.silent_until)
             }
         }
@@ -216,7 +225,7 @@ impl Node {
         match duty {
             Duty::Tick => self.engine.advance_time(now, &mut self.ids),
             Duty::Rename => {
-                // BYE under the old name, before the new one is drawn.
+                // BYE is sent under the old name, before the new one is drawn.
                 self.say_bye();
                 let silence = draw_between(SILENCE.0, SILENCE.1, rng);
                 self.change_name(now, silence, rng);
@@ -225,9 +234,11 @@ impl Node {
                 (self.sweep_at, self.swept) = (now + SWEEP, self.engine.current_tick());
                 self.sweep_store(now);
                 self.close_idle_streams(now);
-                // Agreement and doubt must also end when no frame arrives (MESH-57).
+                self.compares.forget_old(now);
+                // The states agreed and doubtful must also end when no frame arrives (MESH-57).
                 self.engine.observe_clock(now);
             }
+            Duty::Compare => self.act_on_comparisons(now, rng),
             Duty::Speak => self.send_due(now, rng),
         }
     }
@@ -248,7 +259,7 @@ impl Node {
     /// Removes expired cells from the store, and frees slots whose cells are given up.
     fn sweep_store(&mut self, now: u64) {
         let engine = &self.engine;
-        // The engine decides which cells live. The table only follows.
+        // The engine decides which cells are live. The table only follows.
         let dead = |slot: &u32| !engine.holds_slot(*slot, &self.ids);
         let dead: Vec<_> = self.ids.held_cells().map(|(slot, _)| slot).filter(dead).collect();
         for slot in dead {
@@ -262,11 +273,12 @@ impl Node {
         let mut free: Vec<_> = vain.collect();
         let open: Vec<_> =
             self.ids.expected_slots().filter(|slot| self.engine.is_missing(*slot)).collect();
-        // An id that nobody delivered for 30 s makes room for others (MESH-78).
+        // An announced id whose cell nobody delivered for 30 s makes room for others (MESH-78).
         free.extend(open.into_iter().filter(|slot| self.engine.give_up(*slot, now, &self.ids)));
-        // Ids of past cells stay in up to a quarter of the table.
+        // Ids of expired cells may use up to a quarter of the table.
         let past: Vec<_> = self.ids.past_slots().collect();
-        // The oldest ids are removed first when more than a quarter of the table is past.
+        // If more than a quarter of the table has ids of expired cells, the oldest are removed
+        // first.
         free.extend(past.iter().rev().skip(self.settings.store_bytes / 512 / 4));
         for slot in free {
             self.release_slot(slot);
@@ -279,7 +291,7 @@ impl Node {
         self.ids.free_slot(slot);
     }
 
-    /// Requests the deletion of the copies of carried cells that left the store.
+    /// Requests that the driver deletes the stored copies of long-lived cells that left the store.
     fn forget_left(&mut self) {
         let left = self.ids.take_left();
         self.outputs.extend(left.into_iter().map(|id| Output::Forget { id }));
@@ -291,7 +303,7 @@ impl Node {
         let state = clock.state();
         let grade = clock.grade();
         let shown = Some((self.engine.current_tick(), state, grade));
-        // Only changes are reported, so a listener is not woken each second.
+        // Only changes are reported, so that a program that listens is not woken each second.
         if self.running && self.shown != shown {
             self.shown = shown;
             let cur = self.engine.current_tick();
@@ -328,7 +340,8 @@ impl Machine for Node {
             }
             Input::Room { link, frames } => {
                 let link = self.links.get_mut(&link).ok_or(Error::NoLink)?;
-                // The room is a claim of the driver, so saturate instead of wrapping.
+                // The number of free frames is a claim of the driver, so it saturates instead of
+                // wrapping.
                 link.room = link.room.saturating_add(frames);
             }
             Input::Rtc { time, grade } => self.read_clock(time, grade, now, rng),

@@ -5,12 +5,12 @@ use alloc::vec::Vec;
 /// The number of a cell in a table.
 pub type Slot = u32;
 
-/// Parts that a set stores inline.
+/// Number of words that a set stores inline.
 const NEAR: usize = 2;
 /// Maximum number of words of a column: 131,072 slots.
 pub(crate) const WORDS_MAX: usize = 2_048;
 
-/// One word of a set: a mask of its 64 slots.
+/// One word of a set: a mask of 64 consecutive slots.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WordMask {
     /// The slots `64 * word` to `64 * word + 63`.
@@ -182,13 +182,14 @@ impl Column {
         self.words.iter().map(|word| word.count_ones()).sum()
     }
 
-    /// Returns the words that hold a slot, from the lowest.
+    /// Returns the words in which a bit is set, lowest first.
     pub fn parts(&self) -> impl Iterator<Item = WordMask> + '_ {
         let parts = (0..).zip(&self.words).map(|(word, mask)| WordMask { word, mask: *mask });
         parts.filter(|part| part.mask != 0)
     }
 
-    /// Returns the first word from `from` on that holds a slot. For loops that change the column.
+    /// Returns the first word from `from` on in which a bit is set. For loops that change the
+    /// column.
     pub fn next_part(&self, from: u32) -> Option<WordMask> {
         let rest = self.words.get(from as usize..)?;
         let step = rest.iter().position(|mask| *mask != 0)?;

@@ -20,8 +20,19 @@ pub struct CellFacts {
     pub life: CellLife,
     /// The size class: 512 bytes times two to the power of this.
     pub class: u8,
-    /// Four bytes of the id, for the sum in a beacon.
+    /// Four bytes of the id, for the checksum in a beacon.
     pub sum: u32,
+}
+
+impl CellFacts {
+    /// Returns true if a device that erased the keys of all ticks below `floor` of the shortest life
+    /// still has the key of this cell. A device keeps the keys of the present and the previous epoch
+    /// of each life.
+    pub fn has_key_after(&self, floor: u32) -> bool {
+        // `floor` is the tick before the highest that the clock showed.
+        let newest = self.life.epoch_of(floor.saturating_add(1));
+        self.life.epoch_of(self.tick).saturating_add(1) >= newest
+    }
 }
 
 /// The first announcement of a cell.
@@ -29,7 +40,7 @@ pub struct CellFacts {
 pub struct Announced {
     /// The time, µs.
     pub at: u64,
-    /// Its position in the frame, counted down, so that the first one is the highest.
+    /// The position in its frame, counted down: the first id of a frame has the highest value.
     pub place: u8,
 }
 
@@ -40,9 +51,10 @@ impl Announced {
     }
 }
 
-/// Sorts cells into the order of announcing and sending: bringers take turns, so that many cells of
-/// one do not delay others (MESH-77). Within one bringer, cells that were first in its own
-/// announcements come first, since those were in turn too, and then the newest.
+/// Sorts cells into the order of announcing and sending. The neighbours that brought them take
+/// turns, so that many cells of one do not delay others (MESH-77). Cells of one neighbour are
+/// sorted by their position in its announcement, which was in turns already, and then by age,
+/// newest first.
 pub(crate) fn in_turn(mut slots: Vec<Slot>, table: &impl CellTable) -> Vec<Slot> {
     // The order of sending must not show which cells are our own (MESH-5).
     slots.sort_unstable_by_key(|slot| {
@@ -52,19 +64,19 @@ pub(crate) fn in_turn(mut slots: Vec<Slot>, table: &impl CellTable) -> Vec<Slot>
     for same in slots.chunk_by(|one, other| table.bringer(*one) == table.bringer(*other)) {
         turns.extend(same.iter().enumerate().map(|(turn, slot)| (turn, *slot)));
     }
-    // First one cell of each bringer, then the second of each: a flood only delays itself
-    // (MESH-77).
+    // First one cell of each neighbour that brought some, then the second of each: a flood only
+    // delays its own cells (MESH-77).
     turns.sort_unstable_by_key(|(turn, slot)| (*turn, Reverse(table.rank(*slot))));
     turns.into_iter().map(|(_, slot)| slot).collect()
 }
 
 /// Cells by slot. A crowd shares one table, a node has its own.
 pub trait CellTable {
-    /// True if the table knows who brought a cell, and when a missing one was announced. A crowd's
-    /// table does not; the order of its slots counts.
+    /// True if the table records which neighbour brought a cell, and when a missing cell was
+    /// announced. The table of a simulated crowd does not; there the order of slots counts.
     const KNOWS_BRINGERS: bool = false;
 
-    /// Adds one more engine. Returns its seat.
+    /// Adds an engine to the table. Returns its seat, the index of its columns.
     fn add_seat(&mut self) -> Seat {
         self.rows_mut().add_seat()
     }
@@ -75,8 +87,8 @@ pub trait CellTable {
     /// Returns the bit columns for changes.
     fn rows_mut(&mut self) -> &mut Rows;
 
-    /// Returns how many words were ever opened, if slots are reused in a ring. An engine that lags
-    /// behind empties the columns of the words opened since.
+    /// Returns the number of words that were opened so far, if slots are reused in a ring. An
+    /// engine clears its columns of all words opened since its last call.
     fn opened_words(&self) -> u64 {
         0
     }
@@ -90,13 +102,14 @@ pub trait CellTable {
         None
     }
 
-    /// Returns the bringer of the cell in `slot`, as a number: bringers take turns (MESH-77).
+    /// Returns a number for the address that brought the cell in `slot`. In announcements and
+    /// responses these addresses take turns (MESH-77).
     fn bringer(&self, _: Slot) -> u64 {
         0
     }
 
-    /// Returns the position at which its bringer announced the cell in `slot`, counted down; the
-    /// highest value if it was not announced.
+    /// Returns the position of the cell in the announcement of the neighbour that brought it,
+    /// counted down; the highest value if it was not announced.
     fn announced_place(&self, _: Slot) -> u8 {
         u8::MAX
     }

@@ -5,35 +5,36 @@
 //! 02 IHAVE   name[6] | n u8 | n * short u64
 //! 03 IWANT   name[6] | to[6] | n u8 | again u8 | n * short u64
 //! 04 DATA    name[6] | cell
-//! 05 SYNC    name[6] | to[6] | nonce u64 | slice u8 | slices u8 | p u8 | n u16 | bits
+//! 05 SYNC    name[6] | to[6] | nonce u64 | slice u8 | slices u8 | from u16 | n u8 | n * symbol
 //! 06 BUSY    name[6] | to[6] | wait_ms u16
 //! 07 BYE     name[6]
+//! 08 MORE    name[6] | to[6] | nonce u64 | from u16 | n u16
 //! ```
 
-pub mod filter;
+pub mod sketch;
 
 use alloc::vec::Vec;
 use mezza_core::{DecodeError, Reader, Writer};
 
 use crate::frame::{Beacon, Name};
 use crate::limits::SHORTS_PER_FRAME;
-use filter::SyncFilter;
+use sketch::{SYMBOL_BYTES, SYMBOLS_PER_FRAME, SketchKey, SketchSymbol};
 
 /// Flag: the sender accepts streams.
 const STREAMS: u8 = 1;
-/// Flag: the sender's clock is agreed.
+/// Flag: the sender's clock agrees with those of its neighbours.
 const AGREED: u8 = 2;
 /// Flag: the sender holds cells that travel on streams.
 const LARGE: u8 = 4;
 /// Bytes of a BEACON.
 pub const BEACON_BYTES: usize = 24;
-/// Bytes of a SYNC before its bits.
+/// Bytes of a SYNC before its symbols.
 pub const SYNC_HEAD_BYTES: usize = 26;
 
-/// One frame as sent, without the check of a closed network.
+/// One frame as sent, without the MAC of a closed network.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WireFrame<'a> {
-    /// Presence.
+    /// Presence, time and summary of the cells of a device.
     Beacon {
         /// The sender's network and day.
         net: [u8; 4],
@@ -67,16 +68,33 @@ pub enum WireFrame<'a> {
         /// The bytes of the cell, not checked yet.
         cell: &'a [u8],
     },
-    /// The set of the sender, as a filter.
+    /// A part of a sketch of the sender's cells.
     Sync {
         /// The sender.
         name: Name,
         /// The neighbour that compares.
         to: Name,
-        /// The filter.
-        filter: SyncFilter<'a>,
+        /// The nonce and the slice of the sketch.
+        key: SketchKey,
+        /// The number of the first symbol.
+        from: u16,
+        /// The symbols.
+        symbols: Vec<SketchSymbol>,
     },
-    /// The sender's queue is long.
+    /// Requests further symbols of a sketch.
+    More {
+        /// The sender.
+        name: Name,
+        /// The device that made the sketch.
+        to: Name,
+        /// The nonce of the sketch.
+        nonce: u64,
+        /// The number of the first symbol.
+        from: u16,
+        /// The number of symbols; 0 after the last one: they were not enough.
+        n: u16,
+    },
+    /// The sender has many cells to send and asks the neighbour to wait.
     Busy {
         /// The sender.
         name: Name,
@@ -85,7 +103,7 @@ pub enum WireFrame<'a> {
         /// The waiting time, ms.
         wait_ms: u16,
     },
-    /// Farewell.
+    /// The sender is about to leave or to change its name.
     Bye {
         /// The sender.
         name: Name,
@@ -122,9 +140,16 @@ impl<'a> WireFrame<'a> {
             Self::Data { name, cell } => {
                 w.put_u8(4).put_u48(*name).put_bytes(cell);
             }
-            Self::Sync { name, to, filter } => {
+            Self::Sync { name, to, key, from, symbols } => {
                 w.put_u8(5).put_u48(*name).put_u48(*to);
-                filter.encode(&mut w);
+                key.encode(&mut w);
+                w.put_u16(*from).put_u8(symbols.len() as u8);
+                for symbol in symbols {
+                    symbol.encode(&mut w);
+                }
+            }
+            Self::More { name, to, nonce, from, n } => {
+                w.put_u8(8).put_u48(*name).put_u48(*to).put_u64(*nonce).put_u16(*from).put_u16(*n);
             }
             Self::Busy { name, to, wait_ms } => {
                 w.put_u8(6).put_u48(*name).put_u48(*to).put_u16(*wait_ms);
@@ -168,10 +193,19 @@ impl<'a> WireFrame<'a> {
                 5 => Self::Sync {
                     name: r.read_u48()?,
                     to: r.read_u48()?,
-                    filter: SyncFilter::decode(r)?,
+                    key: SketchKey::decode(r)?,
+                    from: r.read_u16()?,
+                    symbols: read_symbols(r)?,
                 },
                 6 => Self::Busy { name: r.read_u48()?, to: r.read_u48()?, wait_ms: r.read_u16()? },
                 7 => Self::Bye { name: r.read_u48()? },
+                8 => Self::More {
+                    name: r.read_u48()?,
+                    to: r.read_u48()?,
+                    nonce: r.read_u64()?,
+                    from: r.read_u16()?,
+                    n: r.read_u16()?,
+                },
                 _ => return Err(DecodeError::Value),
             })
         })
@@ -185,6 +219,7 @@ impl<'a> WireFrame<'a> {
             | Self::Want { name, .. }
             | Self::Data { name, .. }
             | Self::Sync { name, .. }
+            | Self::More { name, .. }
             | Self::Busy { name, .. }
             | Self::Bye { name } => *name,
         }
@@ -218,6 +253,18 @@ fn read_shorts(r: &mut Reader<'_>, n: u8) -> Result<Vec<u64>, DecodeError> {
     (0..n).map(|_| r.read_u64()).collect()
 }
 
+fn read_symbols(r: &mut Reader<'_>) -> Result<Vec<SketchSymbol>, DecodeError> {
+    let n = usize::from(r.read_u8()?);
+    if n == 0 || n > SYMBOLS_PER_FRAME {
+        return Err(DecodeError::Value);
+    }
+    // The count is compared with the remaining bytes (MESH-41).
+    if r.len() < SYMBOL_BYTES * n {
+        return Err(DecodeError::Truncated);
+    }
+    (0..n).map(|_| SketchSymbol::decode(r)).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -234,21 +281,23 @@ mod tests {
         };
         let name = 0xa1a2_a3a4_a5a6;
         let to = 0xb1b2_b3b4_b5b6;
-        let filter = SyncFilter { nonce: 5, slice: 1, slices: 2, p: 7, n: 3, bits: &[0x55; 9] };
+        let key = SketchKey { nonce: 5, slice: 1, slices: 2 };
+        let symbols = alloc::vec![SketchSymbol { sum: 6, check: 7, count: 8 }; 2];
         alloc::vec![
             WireFrame::Beacon { net: [1, 2, 3, 4], name, beacon },
             WireFrame::Have { name, shorts: alloc::vec![1; 144] },
             WireFrame::Want { name, to, again: true, shorts: alloc::vec![2] },
             WireFrame::Data { name, cell: &[3; 512] },
-            WireFrame::Sync { name, to, filter },
+            WireFrame::Sync { name, to, key, from: 53, symbols },
             WireFrame::Busy { name, to, wait_ms: 300 },
             WireFrame::Bye { name },
+            WireFrame::More { name, to, nonce: 5, from: 53, n: 9 },
         ]
     }
 
     #[test]
     fn every_frame_has_its_size_and_is_read_again() {
-        let sizes = [24, 1_160, 23, 519, 35, 15, 7];
+        let sizes = [24, 1_160, 23, 519, 70, 15, 7, 25];
         for (frame, size) in frames().iter().zip(sizes) {
             let bytes = frame.encode();
             assert_eq!((bytes.len(), WireFrame::decode(&bytes)), (size, Ok(frame.clone())));
@@ -257,7 +306,7 @@ mod tests {
         for bad in [
             &[][..],
             &[0],
-            &[8, 0, 0, 0, 0, 0, 0],
+            &[9, 0, 0, 0, 0, 0, 0],
             &[2, 0, 0, 0, 0, 0, 0, 0],
             &[2, 0, 0, 0, 0, 0, 0, 145],
         ] {
@@ -267,7 +316,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn bytes_that_are_a_frame_are_its_bytes(bytes in proptest::collection::vec(any::<u8>(), 0..80), kind in 1u8..8) {
+        fn bytes_that_are_a_frame_are_its_bytes(bytes in proptest::collection::vec(any::<u8>(), 0..80), kind in 1u8..9) {
             let mut bytes = bytes;
             if let Some(first) = bytes.first_mut() {
                 *first = kind;

@@ -113,7 +113,9 @@ impl Driver {
                 }
                 Output::Notify(event) => self.print_event(who, event),
                 // Outputs for a mixnet: neither device has joined one.
-                Output::Carrier(CarrierOutput::Mixnet(_) | CarrierOutput::Mesh(_))
+                Output::Carrier(
+                    CarrierOutput::Mixnet(_) | CarrierOutput::Mesh(_) | CarrierOutput::Link(_),
+                )
                 | Output::Durable(..) => {}
             }
         }
@@ -155,7 +157,7 @@ fn main() {
     let add = Command::Add { card, petname: None, in_person: false };
     driver.run(VecDeque::from([(0, add.into())]));
     let contact = driver.devices[0].contact_by_ik(&ik).expect("added");
-    let send = Command::Send { contact, client: [1; 16], text: "hello bob".into() };
+    let send = Command::Send { contact, client: [1; 16], text: "hello bob".into(), life: None };
     driver.run(VecDeque::from([(0, send.into())]));
 
     println!("\nBob accepts the request. His device sends the receipt.");

@@ -12,7 +12,7 @@ use crate::card::{Card, RelayEntry};
 use crate::evidence::Fact;
 use crate::io::{CarrierId, ContactId, NoteId};
 use crate::note::Era;
-use crate::policy::Policy;
+use crate::policy::{NoteLife, Policy};
 use crate::receipt::Window;
 use crate::view::{ContactState, NoteContent, VerificationMethod};
 
@@ -84,9 +84,11 @@ pub struct BackupNote {
     pub voided: bool,
     /// The facts from which the state of the note follows.
     pub facts: Vec<Fact>,
+    /// Own notes: the life that the user chose for this note alone.
+    pub life: Option<NoteLife>,
 }
 
-/// The numbers of one era of a contact that have arrived, and those that were read.
+/// The note numbers of one era of a contact: which have arrived, and which were read.
 pub struct BackupWindow {
     /// The contact who sent the notes.
     pub contact: ContactId,
@@ -96,13 +98,13 @@ pub struct BackupWindow {
     pub read: Window,
 }
 
-/// The charges of a mixnet that was joined. It holds no key (MIX-69).
+/// The privacy budget that was spent in a mixnet. It holds no key (MIX-69).
 pub struct BackupNetwork {
     /// Hash of the network's first config, 32 bytes.
     pub pin: [u8; 32],
     /// Last known address of the entry server.
     pub address: String,
-    /// Configs, ledger and last rounds.
+    /// The configs, the ledger of spent budget and the last rounds, as the client encodes them.
     pub remembered: Wiping<Vec<u8>>,
     /// True if the device was in this mixnet.
     pub joined: bool,
@@ -120,7 +122,7 @@ pub enum BackupError {
     /// A note belongs to no contact, has the number of another note, or has a timer.
     #[error("note {0} in it is none")]
     Note(u64),
-    /// A window belongs to no contact, or is the second one of its era.
+    /// A window of arrived numbers belongs to no contact, or is the second one of its era.
     #[error("a window of contact {0} in it is none")]
     Window(u32),
     /// A mixnet is listed twice.

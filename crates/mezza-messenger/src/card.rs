@@ -77,7 +77,8 @@ pub enum CardError {
     /// The signature is wrong.
     #[error("the card is signed by nobody")]
     Forged,
-    /// The card lists no part for first contact without internet, or that part was left out.
+    /// The card has no part for first contact without internet: it does not list the part or leaves
+    /// it out.
     #[error("the card has no offline part")]
     NoOfflinePart,
     /// The chosen form is too long, or cannot contain this part unchanged.
@@ -304,6 +305,17 @@ impl Card {
         listed.filter(|(_, part)| part.is_none()).map(|(entry, _)| entry.kind).collect()
     }
 
+    /// Returns true if the card does not list a part of this kind. A part that is listed and left
+    /// out is not lacking: another form of the same card contains it.
+    pub fn lacks_part(&self, kind: u8) -> bool {
+        self.head.entries.iter().all(|entry| entry.kind != kind)
+    }
+
+    /// Returns true if the card lists a part. A part is an address, so notes can leave with it.
+    pub fn has_address(&self) -> bool {
+        !self.head.entries.is_empty()
+    }
+
     /// Returns true if the heads of both cards are equal, even if different parts are present.
     pub fn same_head(&self, other: &Self) -> bool {
         self.head == other.head
@@ -368,8 +380,8 @@ impl Card {
         }
         let here = self.head.entries.iter().zip(&self.parts);
         let longest = here.filter(|(_, part)| part.is_some()).max_by_key(|(entry, _)| entry.len);
-        // Head and signature alone have at most 327 bytes, so the longest part is named in the
-        // error.
+        // The error names the longest part, because leaving it out helps most. Without parts a card
+        // has at most 327 bytes.
         let part = longest.map_or(RELAY_PART, |(entry, _)| entry.kind);
         Err(CardError::LeaveOut { part, bytes })
     }
@@ -383,7 +395,7 @@ impl fmt::Debug for Card {
 }
 
 fn encode_relays(relays: &[RelayEntry]) -> Result<Vec<u8>, CardError> {
-    // A host that readers refuse must not be signed.
+    // A card with a host that readers refuse must not be signed.
     if relays.len() > RELAYS_MAX || !relays.iter().all(RelayEntry::is_sound) {
         return Err(CardError::Relays);
     }

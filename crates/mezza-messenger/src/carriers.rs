@@ -1,6 +1,7 @@
 //! The carriers behind one port. Only this file lists the carriers and their types.
 
 mod carrier;
+pub mod link;
 pub mod mesh;
 pub mod mixnet;
 mod port;
@@ -14,8 +15,9 @@ use mezza_lanes::{Kernel, portable};
 
 use crate::backup::BackupNetwork;
 use crate::error::DeviceError;
-use crate::io::{At, Input, KeyringStep};
+use crate::io::{ContactId, Ctx, Input, KeyringStep};
 use crate::view::NetworkView;
+use link::{Link, LinkInput, LinkOutput};
 use mesh::{Mesh, MeshInput, MeshOutput};
 use mixnet::{Mixnet, MixnetInput, MixnetLine, MixnetOutput};
 use relay::{Relay, RelayInput, RelayOutput};
@@ -33,6 +35,8 @@ pub enum CarrierInput {
     Mixnet(MixnetInput),
     /// An event of the mesh node, or a request of the user to it.
     Mesh(MeshInput),
+    /// An event of a connection to a paired device, or a request of the user.
+    Link(LinkInput),
 }
 
 /// A request from a carrier to the driver.
@@ -43,15 +47,18 @@ pub enum CarrierOutput {
     Mixnet(MixnetOutput),
     /// A request to the mesh node.
     Mesh(MeshOutput),
+    /// A request to the connections of paired devices.
+    Link(LinkOutput),
 }
 
-snapshot!(enum CarrierOutput [Relay(a), Mixnet(a), Mesh(a)]);
+snapshot!(enum CarrierOutput [Relay(a), Mixnet(a), Mesh(a), Link(a)]);
 
 impl CarrierOutput {
-    /// Returns the step of a keyring that the driver stores by itself (MSG-135).
+    /// Returns the keyring step in this request. A keyring step is a change of the stored keys of
+    /// the mesh key tree, and the driver stores it by itself (MSG-135).
     ///
     /// # Errors
-    /// Any other request, which goes to the driver's part for its carrier.
+    /// Returns any other request unchanged; it belongs to the driver's part for its carrier.
     pub fn into_keyring_step(self) -> Result<KeyringStep, Box<Self>> {
         match self {
             Self::Mesh(MeshOutput::Keyring(step)) => Ok(step),
@@ -61,7 +68,8 @@ impl CarrierOutput {
 }
 
 impl CarrierInput {
-    /// Returns the report that the keyring step of this generation is durable.
+    /// Returns the input that reports to the mesh carrier that the keyring step of this generation
+    /// is durable.
     pub fn keyring_stored(generation: u64) -> Self {
         Self::Mesh(MeshInput::KeyringStored { generation })
     }
@@ -76,6 +84,18 @@ impl From<MeshInput> for CarrierInput {
 impl From<MeshOutput> for CarrierOutput {
     fn from(output: MeshOutput) -> Self {
         Self::Mesh(output)
+    }
+}
+
+impl From<LinkInput> for CarrierInput {
+    fn from(input: LinkInput) -> Self {
+        Self::Link(input)
+    }
+}
+
+impl From<LinkOutput> for CarrierOutput {
+    fn from(output: LinkOutput) -> Self {
+        Self::Link(output)
     }
 }
 
@@ -115,6 +135,7 @@ impl fmt::Debug for CarrierInput {
             Self::Relay(input) => write!(f, "{input:?}"),
             Self::Mixnet(input) => write!(f, "{input:?}"),
             Self::Mesh(input) => write!(f, "{input:?}"),
+            Self::Link(input) => write!(f, "{input:?}"),
         }
     }
 }
@@ -125,6 +146,7 @@ impl fmt::Debug for CarrierOutput {
             Self::Relay(output) => write!(f, "{output:?}"),
             Self::Mixnet(output) => write!(f, "{output:?}"),
             Self::Mesh(output) => write!(f, "{output:?}"),
+            Self::Link(output) => write!(f, "{output:?}"),
         }
     }
 }
@@ -134,9 +156,10 @@ pub struct CarrierSet<B: Backend> {
     pub(crate) relay: Relay<B>,
     pub(crate) mixnet: Mixnet<B>,
     pub(crate) mesh: Mesh,
+    pub(crate) link: Link,
 }
 
-snapshot!(struct CarrierSet<B> { relay, mixnet, mesh });
+snapshot!(struct CarrierSet<B> { relay, mixnet, mesh, link });
 
 impl<B: Backend> Default for CarrierSet<B> {
     fn default() -> Self {
@@ -147,10 +170,16 @@ impl<B: Backend> Default for CarrierSet<B> {
 impl<B: Backend> CarrierSet<B> {
     /// Creates the carriers without a relay and a network; the mixnet client computes on `kernel`.
     pub fn new(kernel: &'static dyn Kernel) -> Self {
-        Self { relay: Relay::default(), mixnet: Mixnet::new(kernel), mesh: Mesh::default() }
+        Self {
+            relay: Relay::default(),
+            mixnet: Mixnet::new(kernel),
+            mesh: Mesh::default(),
+            link: Link::default(),
+        }
     }
 
-    /// Adds the mixnet line that the locked device kept open, so that it continues (MIX-78).
+    /// Adds the mixnet line (the connection to the entry server, with its rounds) that the locked
+    /// device kept open, so that it continues (MIX-78).
     #[must_use]
     pub fn with_line(mut self, line: MixnetLine) -> Self {
         self.mixnet.set_line(line);
@@ -162,7 +191,7 @@ impl<B: Backend> CarrierSet<B> {
         self.mixnet.into_line(now)
     }
 
-    /// The charges of the networks that were joined, for a backup.
+    /// Returns the spent privacy budgets of all mixnets that were joined, for a backup.
     pub(crate) fn charges(&self) -> impl Iterator<Item = BackupNetwork> {
         self.mixnet.charges()
     }
@@ -170,6 +199,11 @@ impl<B: Backend> CarrierSet<B> {
     /// Returns the view of the mixnet, or `None` if no network was joined.
     pub fn network_view(&self, now: Time) -> Option<NetworkView> {
         self.mixnet.view(now)
+    }
+
+    /// Returns true if the device of this contact is paired.
+    pub fn is_paired(&self, contact: ContactId) -> bool {
+        self.link.is_paired(contact)
     }
 }
 
@@ -179,12 +213,13 @@ impl<B: Backend> Port for CarrierSet<B> {
     type Output = CarrierOutput;
 
     fn all_carriers(&self) -> impl Iterator<Item = &dyn Carrier> {
-        let all: [&dyn Carrier; 3] = [&self.relay, &self.mixnet, &self.mesh];
+        let all: [&dyn Carrier; 4] = [&self.relay, &self.mixnet, &self.mesh, &self.link];
         all.into_iter()
     }
 
     fn all_carriers_mut(&mut self) -> impl Iterator<Item = &mut dyn Carrier> {
-        let all: [&mut dyn Carrier; 3] = [&mut self.relay, &mut self.mixnet, &mut self.mesh];
+        let all: [&mut dyn Carrier; 4] =
+            [&mut self.relay, &mut self.mixnet, &mut self.mesh, &mut self.link];
         all.into_iter()
     }
 
@@ -192,18 +227,20 @@ impl<B: Backend> Port for CarrierSet<B> {
         &mut self,
         input: CarrierInput,
         seals: &[&StaticKey],
-        at: &mut At<'_>,
+        ctx: &mut Ctx<'_>,
     ) -> Result<(), DeviceError> {
         match input {
-            CarrierInput::Relay(input) => self.relay.handle_input(input, seals, at),
-            CarrierInput::Mixnet(input) => self.mixnet.handle_input(input, at),
-            CarrierInput::Mesh(input) => self.mesh.handle_input(input, at),
+            CarrierInput::Relay(input) => self.relay.handle_input(input, seals, ctx),
+            CarrierInput::Mixnet(input) => self.mixnet.handle_input(input, ctx),
+            CarrierInput::Mesh(input) => self.mesh.handle_input(input, ctx),
+            CarrierInput::Link(input) => self.link.handle_input(input, ctx),
         }
     }
 
     fn poll(&mut self) -> Option<CarrierOutput> {
         let relay = self.relay.poll().map(CarrierOutput::Relay);
         let mixnet = relay.or_else(|| self.mixnet.poll().map(CarrierOutput::Mixnet));
-        mixnet.or_else(|| self.mesh.poll().map(CarrierOutput::Mesh))
+        let mesh = mixnet.or_else(|| self.mesh.poll().map(CarrierOutput::Mesh));
+        mesh.or_else(|| self.link.poll().map(CarrierOutput::Link))
     }
 }

@@ -9,7 +9,9 @@ use mezza_ratchet::IdentityKey;
 
 use crate::card::Card;
 use crate::error::{CallerError, DeviceError, PersonError};
-use crate::io::{ContactId, DeliveryProblem, Event, RecordKind, Step, key32, read_flag, read_text};
+use crate::io::{
+    ContactId, DeliveryProblem, Effects, Event, RecordKind, key32, read_flag, read_text,
+};
 use crate::policy::{Policy, timer_step};
 use crate::view::{ContactState, VerificationMethod};
 
@@ -45,12 +47,12 @@ pub(crate) struct Contact {
 snapshot!(struct Contact { card, petname, verified, policy, phase, blocked, trouble });
 
 impl Contact {
-    /// A contact that is not blocked, has no name of the user's, and was not compared.
+    /// Creates a contact that is not blocked, has no name from the user, and was not verified.
     pub fn new(card: Card, phase: ContactPhase, policy: Policy) -> Self {
         Self { card, petname: None, verified: None, policy, phase, blocked: false, trouble: None }
     }
 
-    /// Returns the user's name for the contact, otherwise the name that the contact claims.
+    /// Returns the user's name for the contact, or without one the name that the contact claims.
     pub fn name(&self) -> &str {
         self.petname.as_deref().unwrap_or_else(|| self.card.name())
     }
@@ -207,9 +209,9 @@ impl Contacts {
     }
 
     /// A new contact.
-    pub fn add(&mut self, id: ContactId, contact: Contact, step: &mut Step) {
+    pub fn add(&mut self, id: ContactId, contact: Contact, effects: &mut Effects) {
         self.insert(id, contact);
-        self.store(id, step);
+        self.store(id, effects);
     }
 
     fn insert(&mut self, id: ContactId, contact: Contact) {
@@ -223,17 +225,17 @@ impl Contacts {
     }
 
     /// Deletes a contact.
-    pub fn remove(&mut self, id: ContactId, step: &mut Step) {
+    pub fn remove(&mut self, id: ContactId, effects: &mut Effects) {
         if let Some(contact) = self.all.remove(&id) {
             self.by_identity.remove(contact.card.ik().as_bytes());
-            step.drop_row(RecordKind::Contact, key32(id.0));
-            step.show(Event::ContactGone(id));
+            effects.drop_row(RecordKind::Contact, key32(id.0));
+            effects.show(Event::ContactGone(id));
         }
     }
 
     /// Stores an accepted card that the user entered.
-    pub fn replace_card(&mut self, id: ContactId, card: Card, step: &mut Step) {
-        self.update_contact(id, step, |contact| {
+    pub fn replace_card(&mut self, id: ContactId, card: Card, effects: &mut Effects) {
+        self.update_contact(id, effects, |contact| {
             let same = card.serial() == contact.card.serial();
             contact.take_card(if same { card.with_parts_of(&contact.card) } else { card });
         });
@@ -242,7 +244,7 @@ impl Contacts {
     /// Handles a card of the contact that came in a session. A newer one is stored, an older one
     /// ignored, and a different one with the same serial reported to the user (MSG-6). The card of
     /// another identity is ignored (MSG-7). Returns false if the bytes are not a card.
-    pub fn learn_card(&mut self, id: ContactId, bytes: &[u8], step: &mut Step) -> bool {
+    pub fn learn_card(&mut self, id: ContactId, bytes: &[u8], effects: &mut Effects) -> bool {
         let Ok(card) = Card::decode(bytes) else { return false };
         let Some(contact) = self.all.get_mut(&id) else { return true };
         // The identity of a contact never changes, and old cards are ignored (MSG-6, MSG-7).
@@ -251,20 +253,22 @@ impl Contacts {
         }
         if card.serial() > contact.card.serial() {
             contact.take_card(card);
-            step.show(Event::Contact(id));
+            effects.show(Event::Contact(id));
         } else if card.same_head(&contact.card) {
             contact.card = card.with_parts_of(&contact.card);
         } else {
             // The stored card stays until the user decides (MSG-6).
-            self.report_trouble(id, DeliveryProblem::CardClash, step);
+            self.report_trouble(id, DeliveryProblem::CardClash, effects);
         }
-        self.store(id, step);
+        self.store(id, effects);
         true
     }
 
     /// Sets the user's name for a contact; `None` keeps the present name.
-    pub fn rename(&mut self, id: ContactId, name: Option<String>, step: &mut Step) {
-        self.update_contact(id, step, |contact| contact.petname = name.or(contact.petname.take()));
+    pub fn rename(&mut self, id: ContactId, name: Option<String>, effects: &mut Effects) {
+        self.update_contact(id, effects, |contact| {
+            contact.petname = name.or(contact.petname.take());
+        });
     }
 
     /// Sets method and time of the verification, or `None` to clear it.
@@ -272,58 +276,63 @@ impl Contacts {
         &mut self,
         id: ContactId,
         how: Option<(VerificationMethod, Time)>,
-        step: &mut Step,
+        effects: &mut Effects,
     ) {
-        self.update_contact(id, step, |contact| contact.verified = how);
+        self.update_contact(id, effects, |contact| contact.verified = how);
     }
 
     /// Sets the policy of the conversation.
-    pub fn set_policy(&mut self, id: ContactId, policy: Policy, step: &mut Step) {
-        self.update_contact(id, step, |contact| contact.policy = policy);
+    pub fn set_policy(&mut self, id: ContactId, policy: Policy, effects: &mut Effects) {
+        self.update_contact(id, effects, |contact| contact.policy = policy);
     }
 
     /// Sets the timer of disappearing notes that both sides agreed on.
-    pub fn agree_timer(&mut self, id: ContactId, timer_s: u32, step: &mut Step) {
-        self.update_contact(id, step, |contact| contact.policy.timer_s = timer_step(timer_s));
+    pub fn agree_timer(&mut self, id: ContactId, timer_s: u32, effects: &mut Effects) {
+        self.update_contact(id, effects, |contact| contact.policy.timer_s = timer_step(timer_s));
     }
 
     /// Blocks or unblocks a contact.
-    pub fn set_blocked(&mut self, id: ContactId, blocked: bool, step: &mut Step) {
-        self.update_contact(id, step, |contact| contact.blocked = blocked);
+    pub fn set_blocked(&mut self, id: ContactId, blocked: bool, effects: &mut Effects) {
+        self.update_contact(id, effects, |contact| contact.blocked = blocked);
     }
 
     /// Accepts a request, so that it becomes a contact.
-    pub fn let_in(&mut self, id: ContactId, step: &mut Step) {
-        self.update_contact(id, step, |contact| contact.phase = ContactPhase::Open);
-        step.show(Event::Request(id));
+    pub fn let_in(&mut self, id: ContactId, effects: &mut Effects) {
+        self.update_contact(id, effects, |contact| contact.phase = ContactPhase::Open);
+        effects.show(Event::Request(id));
     }
 
     /// Moves a contact from `Held` to `Asked` when a parcel is on its way to it.
-    pub fn mark_asked(&mut self, id: ContactId, step: &mut Step) {
+    pub fn mark_asked(&mut self, id: ContactId, effects: &mut Effects) {
         // Later phases must not fall back to `Asked`.
         if self.get(id).is_some_and(|contact| contact.phase == ContactPhase::Held) {
-            self.update_contact(id, step, |contact| contact.phase = ContactPhase::Asked);
+            self.update_contact(id, effects, |contact| contact.phase = ContactPhase::Asked);
         }
     }
 
     /// Moves a contact that has not answered yet to `Open` when a note of the contact arrives.
-    pub fn mark_answered(&mut self, id: ContactId, step: &mut Step) {
+    pub fn mark_answered(&mut self, id: ContactId, effects: &mut Effects) {
         let waits =
             |contact: &Contact| matches!(contact.phase, ContactPhase::Held | ContactPhase::Asked);
-        // A request stays one until the user accepts it (MSG-26).
+        // A request stays a request until the user accepts it (MSG-26).
         if self.get(id).is_some_and(waits) {
-            self.update_contact(id, step, |contact| contact.phase = ContactPhase::Open);
+            self.update_contact(id, effects, |contact| contact.phase = ContactPhase::Open);
         }
     }
 
     /// Stores a problem of a contact and reports it to the user once. The problem stays until it is
     /// cleared.
-    pub fn report_trouble(&mut self, id: ContactId, trouble: DeliveryProblem, step: &mut Step) {
+    pub fn report_trouble(
+        &mut self,
+        id: ContactId,
+        trouble: DeliveryProblem,
+        effects: &mut Effects,
+    ) {
         let Some(contact) = self.all.get_mut(&id) else { return };
         // A problem is reported once, not with each message that causes it.
         if contact.trouble.replace(trouble) != Some(trouble) {
-            step.show(Event::Trouble(id, trouble));
-            step.show(Event::Contact(id));
+            effects.show(Event::Trouble(id, trouble));
+            effects.show(Event::Contact(id));
         }
     }
 
@@ -332,34 +341,34 @@ impl Contacts {
         &mut self,
         id: ContactId,
         which: fn(&DeliveryProblem) -> bool,
-        step: &mut Step,
+        effects: &mut Effects,
     ) {
         let Some(contact) = self.all.get_mut(&id) else { return };
         if contact.trouble.take_if(|trouble| which(trouble)).is_some() {
-            step.show(Event::Contact(id));
+            effects.show(Event::Contact(id));
         }
     }
 
     fn update_contact(
         &mut self,
         id: ContactId,
-        step: &mut Step,
+        effects: &mut Effects,
         change: impl FnOnce(&mut Contact),
     ) {
         let Some(contact) = self.all.get_mut(&id) else { return };
         change(contact);
-        self.store(id, step);
-        step.show(Event::Contact(id));
+        self.store(id, effects);
+        effects.show(Event::Contact(id));
     }
 
-    fn store(&self, id: ContactId, step: &mut Step) {
+    fn store(&self, id: ContactId, effects: &mut Effects) {
         if let Some(contact) = self.get(id) {
-            step.put(RecordKind::Contact, key32(id.0), contact.write());
+            effects.put(RecordKind::Contact, key32(id.0), contact.write());
         }
     }
 
     /// Writes the rows of all contacts.
-    pub fn put_records(&self, step: &mut Step) {
-        self.all.keys().for_each(|id| self.store(*id, step));
+    pub fn put_records(&self, effects: &mut Effects) {
+        self.all.keys().for_each(|id| self.store(*id, effects));
     }
 }

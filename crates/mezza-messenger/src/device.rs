@@ -1,13 +1,14 @@
 //! The device of one user as one machine.
 //!
 //! ```text
-//! Input -> admit, or the carrier's own judgement -> person | carried -> arrive
-//!       -> leave: what waits is sealed and handed over -> commit
-//! commit: facts first:  Notify.. | Store | what carriers want.. | Durable.. | Notify..
+//! Input -> admit, or the check by the carrier -> person | carried -> arrive
+//!       -> leave: seals waiting notes and hands them over -> commit
+//! commit: Notify (facts).. | Store | requests of carriers.. | Durable.. | Notify..
 //! ```
 //!
-//! The device owns its components, and each component alone owns its fields. All effects of an
-//! input are collected in a [`Step`] and committed last, with at most one [`Output::Store`].
+//! The device owns its components, and each component alone owns its fields. One input is handled by
+//! one `Turn`. It collects all effects of the input in [`Effects`], which are committed last, with
+//! at most one [`Output::Store`].
 
 mod admit;
 mod apply;
@@ -16,6 +17,7 @@ mod aside;
 pub mod backup;
 mod carried;
 mod commit;
+mod components;
 mod contact;
 mod due;
 mod first;
@@ -23,11 +25,11 @@ mod hand;
 mod knock;
 mod leave;
 mod own_card;
-mod parts;
 mod person;
 mod rows;
 mod seal;
 mod settle;
+mod turn;
 mod view;
 
 use alloc::collections::VecDeque;
@@ -43,13 +45,15 @@ use crate::card::{Card, CardError, CardForm, RelayEntry};
 use crate::carriers::{CarrierSet, Port};
 use crate::error::{DeviceError, LoadError};
 use crate::io::{
-    At, CarrierId, ContactId, Due, Input, NoteId, Output, RecordChange, Step, StoredRecord, Unread,
+    CarrierId, ContactId, Ctx, Due, Effects, Input, NoteId, Output, RecordChange, StoredRecord,
+    Unread,
 };
 use crate::view::{
     CarrierEstimate, ConnectionView, ContactView, IdentityView, InvitationView, LeavingView,
     NoteView, PrekeysView, SetAside,
 };
-use parts::Parts;
+use components::Components;
+use turn::Turn;
 pub use view::RejectCounts;
 
 /// The device of one user with the carriers of this version.
@@ -57,17 +61,20 @@ pub type Device<B = PortableBackend> = DeviceOver<CarrierSet<B>>;
 
 /// The device of one user: identity, contacts, conversations and outbox, with a set of carriers.
 pub struct DeviceOver<P: Port> {
-    parts: Parts<P>,
+    components: Components<P>,
     timers: Timers<Due>,
     outputs: VecDeque<Output<P::Output>>,
 }
 
-snapshot!(struct DeviceOver<P: Port> { parts, timers, outputs });
+snapshot!(struct DeviceOver<P: Port> { components, timers, outputs });
 
 impl<P: Port> DeviceOver<P> {
     /// Creates a device with a new identity. The first outputs store it. The device connects to
     /// `relays` (at most one in this version; the `address` fields are not used) and opens an intro
     /// mailbox there.
+    ///
+    /// # Errors
+    /// The name or the relays do not fit on a card.
     pub fn create(
         carriers: P,
         name: &str,
@@ -75,13 +82,14 @@ impl<P: Port> DeviceOver<P> {
         now: Time,
         rng: &mut dyn CryptoRng,
     ) -> Result<Self, DeviceError> {
-        let mut step = Step::default();
-        let parts = person::create(carriers, name, relays, &mut At { now, step: &mut step, rng })?;
-        Ok(Self::start(parts, step, now, rng))
+        let mut effects = Effects::default();
+        let ctx = &mut Ctx { now, effects: &mut effects, rng };
+        let components = person::create_components(carriers, name, relays, ctx)?;
+        Ok(Self::start(components, effects, now, rng))
     }
 
-    /// Puts a device together from what was stored. What does not load is quarantined
-    /// ([`set_aside`](Self::set_aside)), as is what the store could not open (`unread`).
+    /// Loads a device from its stored rows. Rows that do not load are quarantined
+    /// ([`set_aside`](Self::set_aside)), as are rows that the store could not open (`unread`).
     ///
     /// # Errors
     /// The profile is missing or does not load.
@@ -92,75 +100,75 @@ impl<P: Port> DeviceOver<P> {
         now: Time,
         rng: &mut dyn CryptoRng,
     ) -> Result<Self, LoadError> {
-        let mut step = Step::default();
-        let parts =
-            rows::load_device(carriers, records, unread, &mut At { now, step: &mut step, rng })?;
-        Ok(Self::start(parts, step, now, rng))
+        let mut effects = Effects::default();
+        let ctx = &mut Ctx { now, effects: &mut effects, rng };
+        let components = rows::load_components(carriers, records, unread, ctx)?;
+        Ok(Self::start(components, effects, now, rng))
     }
 
     /// Starts the carriers and runs all due work.
-    fn start(parts: Parts<P>, mut step: Step, now: Time, rng: &mut dyn CryptoRng) -> Self {
-        let mut device = Self { parts, timers: Timers::default(), outputs: VecDeque::new() };
-        let at = &mut At { now, step: &mut step, rng };
-        device.parts.carriers.notify_all(|one| one.start(at));
-        device.set_timers(&mut step);
-        device.run_due(step, now, rng);
+    fn start(
+        components: Components<P>,
+        mut effects: Effects,
+        now: Time,
+        rng: &mut dyn CryptoRng,
+    ) -> Self {
+        let mut device = Self { components, timers: Timers::default(), outputs: VecDeque::new() };
+        let ctx = Ctx { now, effects: &mut effects, rng };
+        Turn::new(&mut device.components, ctx).notify_carriers(|one, ctx| one.start(ctx));
+        device.run_due(effects, now, rng);
         device
     }
 
-    /// Runs all due work and its consequences, together with those of `step`.
-    fn run_due(&mut self, mut step: Step, now: Time, rng: &mut dyn CryptoRng) {
-        let at = &mut At { now, step: &mut step, rng };
-        due::fire_all(&mut self.parts, &mut self.timers, at);
+    /// Runs all due work and its consequences, and commits their effects together with `effects`.
+    fn run_due(&mut self, mut effects: Effects, now: Time, rng: &mut dyn CryptoRng) {
+        let ctx = Ctx { now, effects: &mut effects, rng };
+        let mut turn = Turn::new(&mut self.components, ctx);
+        turn.fire_expired(&mut self.timers);
         // At each wake, prekeys that are dated in the future are replaced, because the clock may
         // have gone back.
-        self.parts.sessions.wake_prekeys(at);
-        // A contact that an earlier step did not mark as touched is flushed at the next wake at the
+        turn.device.sessions.wake_prekeys(&mut turn.ctx);
+        // A contact that an earlier turn did not mark as touched is flushed at the next wake at the
         // latest.
-        at.step.touch_all();
-        settle::run_until_idle(&mut self.parts, at);
-        self.commit_step(step);
+        turn.ctx.effects.touch_all();
+        turn.run_until_idle();
+        self.commit_effects(effects);
     }
 
-    /// Computes keys in memory in advance, so that the next note to the contact just written to is
-    /// sealed faster.
+    /// Computes keys in advance, so that the next note to the last recipient is sealed faster.
     pub fn precompute(&mut self, rng: &mut dyn CryptoRng) {
-        self.parts.carriers.notify_all(|one| one.prepare_next_note(rng));
+        self.components.carriers.notify_all(|one| one.prepare_next_note(rng));
     }
 
-    fn commit_step(&mut self, mut step: Step) {
-        self.set_timers(&mut step);
-        commit::commit_step(&mut self.parts, step, &mut self.outputs);
-    }
-
-    fn set_timers(&mut self, step: &mut Step) {
-        step.timers.drain(..).for_each(|(due, at)| self.timers.set_deadline(due, at));
+    /// Commits the effects of a turn as outputs.
+    fn commit_effects(&mut self, mut effects: Effects) {
+        effects.apply_timers(&mut self.timers);
+        commit::append_outputs(&mut self.components, effects, &mut self.outputs);
     }
 
     /// Ends the device and returns its carriers.
     pub fn into_carriers(self) -> P {
-        self.parts.carriers
+        self.components.carriers
     }
 
     /// Returns the carriers.
     pub fn carriers(&self) -> &P {
-        &self.parts.carriers
+        &self.components.carriers
     }
 
-    /// Returns every record as it is stored, except quarantined records and those of the mixnet
-    /// client.
+    /// Returns every stored record, except quarantined ones and those of the mixnet client.
     pub fn records(&self) -> Vec<RecordChange> {
-        rows::collect_records(&self.parts)
+        self.components.collect_records()
     }
 
     /// Returns the view of our identity.
     pub fn own_identity(&self) -> IdentityView {
-        view::own_identity(&self.parts)
+        self.components.view_identity()
     }
 
     /// Returns numbers about our prekeys.
     pub fn prekeys(&self, now: Time) -> PrekeysView {
-        view::prekeys(&self.parts, now)
+        self.components.view_prekeys(now)
     }
 
     /// Returns our card in one of its forms.
@@ -168,28 +176,27 @@ impl<P: Port> DeviceOver<P> {
     /// # Errors
     /// [`CardError`] if the card does not fit into the form.
     pub fn card(&self, form: CardForm) -> Result<Card, CardError> {
-        self.parts.profile.card().to_form(form)
+        self.components.profile.card().to_form(form)
     }
 
-    /// Returns all contacts, including requests and blocked contacts, in the order of their
-    /// creation.
+    /// Returns all contacts, including requests and blocked contacts, oldest first.
     pub fn contacts(&self) -> Vec<ContactView> {
-        view::contacts(&self.parts)
+        self.components.view_contacts()
     }
 
     /// Returns one contact.
     pub fn contact(&self, id: ContactId) -> Option<ContactView> {
-        view::contact(&self.parts, id)
+        self.components.view_contact(id)
     }
 
     /// Returns the inviters that have not sent a card, in the order of their invitations.
     pub fn inviters(&self) -> Vec<InvitationView> {
-        self.parts.carriers.collect_all(|one| one.inviters())
+        self.components.carriers.collect_all(|one| one.inviters())
     }
 
     /// Returns the contact with this identity key, or `None`.
     pub fn contact_by_ik(&self, ik: &[u8; 32]) -> Option<ContactId> {
-        self.parts.contacts.by_identity(ik)
+        self.components.contacts.by_identity(ik)
     }
 
     /// Returns the newest `limit` notes of a thread that are older than `before`, oldest first.
@@ -200,37 +207,37 @@ impl<P: Port> DeviceOver<P> {
         limit: usize,
         now: Time,
     ) -> Vec<NoteView> {
-        view::thread(&self.parts, id, before, limit, now)
+        self.components.view_thread(id, before, limit, now)
     }
 
     /// Returns one note.
     pub fn note(&self, id: NoteId, now: Time) -> Option<NoteView> {
-        view::note(&self.parts, id, now)
+        self.components.view_note(id, now)
     }
 
     /// Returns our notes that are neither delivered nor given up, oldest first.
     pub fn outbox(&self, now: Time) -> Vec<NoteView> {
-        view::outbox(&self.parts, now)
+        self.components.view_outbox(now)
     }
 
     /// Returns the note that was sent under this number of a client, or `None`.
     pub fn find_sent(&self, client: &[u8; 16]) -> Option<NoteId> {
-        self.parts.threads.find_sent(client)
+        self.components.threads.find_sent(client)
     }
 
     /// Returns the safety number: 60 digits, and the bytes of the code to scan.
     pub fn safety_number(&self, id: ContactId) -> Option<(String, Vec<u8>)> {
-        view::safety_number(&self.parts, id)
+        self.components.compute_safety_number(id)
     }
 
     /// Returns numbers about the active session with a contact.
     pub fn session(&self, id: ContactId) -> Option<SessionSummary> {
-        self.parts.sessions.summary(id)
+        self.components.sessions.summary(id)
     }
 
     /// Returns the connections that this device keeps, with their present abilities.
     pub fn connections(&self, now: Time) -> Vec<ConnectionView> {
-        view::connections(&self.parts, now)
+        self.components.view_connections(now)
     }
 
     /// Returns the estimate of each carrier for a text of `text_bytes` bytes to this contact.
@@ -240,22 +247,22 @@ impl<P: Port> DeviceOver<P> {
         text_bytes: usize,
         now: Time,
     ) -> Vec<CarrierEstimate> {
-        view::estimate_carriers(&self.parts, id, text_bytes, now)
+        self.components.estimate_carriers(id, text_bytes, now)
     }
 
     /// Returns the effects of removing a carrier on the notes and contacts that it serves.
     pub fn preview_leaving(&self, carrier: CarrierId, now: Time) -> LeavingView {
-        view::preview_leaving(&self.parts, carrier, now)
+        self.components.preview_leaving(carrier, now)
     }
 
     /// Returns the stored parts that did not load at the last start.
     pub fn set_aside(&self) -> Vec<SetAside> {
-        self.parts.aside.view()
+        self.components.aside.view()
     }
 
     /// Returns the numbers of rejected inputs by reason.
     pub fn reject_counts(&self) -> RejectCounts {
-        view::reject_counts(&self.parts)
+        self.components.collect_reject_counts()
     }
 }
 
@@ -270,28 +277,26 @@ impl<P: Port> Machine for DeviceOver<P> {
         now: Time,
         rng: &mut dyn CryptoRng,
     ) -> Result<(), DeviceError> {
-        let mut step = Step::default();
-        let at = &mut At { now, step: &mut step, rng };
+        let mut effects = Effects::default();
+        let ctx = Ctx { now, effects: &mut effects, rng };
+        let mut turn = Turn::new(&mut self.components, ctx);
         match input {
             Input::Command(command) => {
-                let admitted = admit::admit_command(&self.parts, command, now, at.rng)?;
-                person::perform(&mut self.parts, admitted, at);
+                let admitted = turn.device.admit_command(command, now, turn.ctx.rng)?;
+                turn.perform(admitted);
             }
-            Input::Carrier(input) => carried::handle_input(&mut self.parts, input, at)
-                .inspect_err(|_| debug_assert!(at.step.is_empty(), "it is refused"))?,
-            Input::Stored(carrier, number) => {
-                if let Some(one) = self.parts.carriers.carrier_mut(carrier) {
-                    one.on_durable(number, at);
-                }
-            }
+            Input::Carrier(input) => turn
+                .handle_input(input)
+                .inspect_err(|_| debug_assert!(turn.ctx.effects.is_empty(), "it is refused"))?,
+            Input::Stored(carrier, number) => turn.confirm_durable(carrier, number),
         }
-        settle::run_until_idle(&mut self.parts, at);
-        self.commit_step(step);
+        turn.run_until_idle();
+        self.commit_effects(effects);
         Ok(())
     }
 
     fn wake(&mut self, now: Time, rng: &mut dyn CryptoRng) {
-        self.run_due(Step::default(), now, rng);
+        self.run_due(Effects::default(), now, rng);
     }
 
     fn poll(&mut self) -> Option<Self::Output> {

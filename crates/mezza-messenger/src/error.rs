@@ -81,12 +81,39 @@ pub enum PersonError {
     /// The limit of remembered networks is reached, so no further one can be joined (MSG-97).
     #[error("too many mixnets were left")]
     TooManyNetworks,
-    /// The clock, on which keys depend, has no source that vouches for it.
+    /// No trusted source has confirmed the clock on which the keys depend.
     #[error("nobody vouches for this clock")]
     NoClock,
     /// There are more relays than a card of this version may name.
     #[error("too many relays")]
     TooManyRelays,
+    /// The contact's device is not paired.
+    #[error("the contact's device is not paired")]
+    NotPaired,
+    /// The contact's device connects to this one, so its address is not used.
+    #[error("the contact's device connects to this one")]
+    NeverDialled,
+    /// The address of a paired device is empty or longer than a row can store.
+    #[error("not an address of a device")]
+    BadDeviceAddress,
+    /// Another pairing is in progress.
+    #[error("another pairing is in progress")]
+    PairingBusy,
+    /// No digits wait for a decision.
+    #[error("no digits wait for a decision")]
+    NoDigits,
+    /// No guard is joined, or its stored pairing does not load.
+    #[error("no guard is joined")]
+    NoGuard,
+    /// The contact's device is reached through a guard, which a pairing would go around.
+    #[error("the contact's device is reached through a guard")]
+    Guarded,
+    /// The address of a guard is empty or longer than a row can store.
+    #[error("not an address of a guard")]
+    BadGuardAddress,
+    /// The number is not one of a guard's destinations, which are 1 to 65,519.
+    #[error("not a number of a destination")]
+    BadGuardDest,
 }
 
 /// Errors of a carrier's input.
@@ -95,7 +122,7 @@ pub enum CarrierError {
     /// A carrier answered a request that was never made or was already answered.
     #[error("no such request")]
     NoSuchTicket,
-    /// The network client refused an input, because it came too late or the entry server sent an
+    /// The mixnet client refused an input, because it came too late or the entry server sent an
     /// invalid frame.
     #[error("the mixnet's client refuses it: {0}")]
     Network(ClientError),

@@ -22,7 +22,7 @@ pub enum FactKind {
 
 snapshot!(enum FactKind [Handed, Carried(a), Delivered, Read]);
 
-/// One fact: kind, carrier, level and time by our clock.
+/// One fact: kind, carrier, level, and time by our clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fact {
     /// The kind of evidence.
@@ -45,12 +45,14 @@ pub enum WaitReason {
     Sending,
     /// No listed carrier is up.
     NoCarrier,
-    /// The carriers that are up have a lower level than the note requires.
+    /// The carriers that are up protect at a lower level than the note requires.
     BelowPin,
     /// The note is too big for the allowed carriers.
     TooBig,
     /// The contact's keys have not arrived yet.
     Keys,
+    /// The contact's card names no address of the carrier, so only a newer card helps.
+    NewCard,
     /// The contact's keys were refused.
     Bundle,
     /// Eight notes were sent and the contact has not answered yet.
@@ -67,13 +69,18 @@ pub enum WaitReason {
     OwnKeys,
     /// The carrier asked for slower sending.
     Slow,
-    /// It comes from a backup without a number, and may have been sent since: the user decides.
+    /// The note comes from a backup without a number, and the lost device may have sent it. The
+    /// user decides whether it is sent again.
     Restored,
+    /// The node of the mesh receives no neighbour.
+    NoNeighbours,
+    /// The guard on the way to the contact's device is not reached, or refuses.
+    Guard,
 }
 
 snapshot!(enum WaitReason [
-    Sending, NoCarrier, BelowPin, TooBig, Keys, Bundle, Answer, BoxGone, BoxFull, Budget,
-    CallBudget, OwnKeys, Slow, Restored,
+    Sending, NoCarrier, BelowPin, TooBig, Keys, NewCard, Bundle, Answer, BoxGone, BoxFull,
+    Budget, CallBudget, OwnKeys, Slow, Restored, NoNeighbours, Guard,
 ]);
 
 /// The state of a note, as shown to the user.

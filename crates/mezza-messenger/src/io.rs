@@ -12,15 +12,16 @@ use alloc::vec::Vec;
 use mezza_core::{DecodeError, Reader, Snapshot, snapshot};
 
 use crate::card::{Card, RelayEntry};
+use crate::policy::{NoteLife, Policy};
 
 mod carrier;
 mod date;
 mod debug;
+mod effects;
 mod keyring;
 mod news;
 mod pace;
 mod record;
-mod step;
 mod stored;
 
 pub use carrier::{
@@ -30,12 +31,12 @@ pub use carrier::{
     SessionFacts,
 };
 pub use date::DateStep;
+pub(crate) use effects::RowFate;
+pub use effects::{Ctx, Due, Effects, key32, key64};
 pub use keyring::KeyringStep;
 pub use news::{Arrival, ArrivalOrigin, By, FetchPurpose, Incoming, LostPlace, News, Receiving};
 pub(crate) use pace::Pace;
 pub use record::{RecordChange, RecordKind, RecordOwner, Retention, Unread, WriteBatch};
-pub(crate) use step::RowFate;
-pub use step::{At, Due, Step, key32, key64};
 pub use stored::{
     PersonRows, RowsByKey, StoredRecord, StoredRows, Unloaded, fits_vault, loads_again,
 };
@@ -102,6 +103,8 @@ pub enum Command {
         client: [u8; 16],
         /// The text: UTF-8, 1 to 8,192 bytes.
         text: String,
+        /// The life of this note where other devices carry it. `None`: that of the conversation.
+        life: Option<NoteLife>,
     },
     /// Give up a note that is not delivered yet.
     Cancel {
@@ -113,13 +116,19 @@ pub enum Command {
         /// The note to delete.
         note: NoteId,
     },
-    /// Send a note that a restore has left open: the lost device may have sent it, or the contact
-    /// has lost it. A lost note is sent as a new note with the same text and time.
+    /// Send a note again whose fate is unknown after a restore: the lost device may have sent it,
+    /// or the contact has lost it. A lost note is sent as a new note with the same text and time.
     SendAgain {
         /// The note to send again.
         note: NoteId,
-        /// Drawn by the caller, 16 bytes: the number of a new note.
+        /// A number of 16 bytes for the new note that the caller draws at random.
         client: [u8; 16],
+    },
+    /// Let a waiting note leave at the lowest level that the conversation allows now. A policy
+    /// change alone does not reach back to notes already written (MSG-22).
+    LowerLevel {
+        /// The waiting note.
+        note: NoteId,
     },
     /// Report that the user has seen a thread up to this note.
     Seen {
@@ -157,7 +166,7 @@ pub enum Command {
         /// The contact of the conversation.
         contact: ContactId,
         /// The complete new policy.
-        policy: crate::policy::Policy,
+        policy: Policy,
     },
     /// Block or unblock a contact. Parcels of a blocked contact are dropped.
     Block {
@@ -175,7 +184,7 @@ pub enum Command {
     Publish {
         /// The name on the card.
         name: String,
-        /// At most one relay in this version; may be empty.
+        /// At most one relay in this version; the list may be empty.
         relays: Vec<RelayEntry>,
     },
     /// Archive the session of a contact. The next note begins a new session and announces this.

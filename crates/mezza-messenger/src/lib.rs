@@ -39,6 +39,7 @@ mod profile;
 mod sessions;
 mod threads;
 
+pub use carriers::link::{LinkInput, LinkOutput};
 pub use carriers::mesh::{MeshInput, MeshOutput, MeshReport};
 pub use carriers::mixnet::{MixnetInput, MixnetOutput};
 pub use carriers::relay::{RelayInput, RelayOutput};

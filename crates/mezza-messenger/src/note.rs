@@ -37,8 +37,9 @@ pub(crate) fn sent_ms(sent: Time) -> u64 {
     sent.as_ms().min(SENT_MAX)
 }
 
-/// Separates two copies of a vault, or two lives of a contact in it: note numbers count within an
-/// era. 4 bytes, random or derived from random bytes.
+/// Note numbers count within an era. The era separates the numbers of two copies of a vault, and
+/// those from before and after a contact's loss of state. 4 bytes, random or derived from random
+/// bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Era(pub [u8; 4]);
 

@@ -9,6 +9,7 @@ mod missing;
 mod owed;
 mod parcel;
 mod parcels;
+mod rows;
 mod timer;
 
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -17,7 +18,7 @@ use alloc::vec::Vec;
 use mezza_core::{Time, snapshot};
 
 use crate::io::{
-    CarrierId, ContactId, Dropped, Due, NoteId, ParcelId, RecordKind, ResetCause, Route, Step,
+    CarrierId, ContactId, Dropped, Due, Effects, NoteId, ParcelId, RecordKind, ResetCause, Route,
     key32, key64,
 };
 use crate::note::{Era, Note, NoteDigest};
@@ -27,6 +28,7 @@ pub(crate) use aftermath::{Aftermath, FormerEra};
 pub(crate) use burden::Burden;
 pub(crate) use former::FormerNote;
 pub(crate) use lane::{AgainWish, Lane};
+pub(crate) use missing::RepeatTime;
 use missing::Repeats;
 pub(crate) use owed::{Owed, Spoken};
 pub(crate) use parcel::Parcel;
@@ -44,7 +46,7 @@ pub(crate) enum Owe {
     Hello,
     /// Receipts for notes that have arrived.
     Receipt,
-    /// Which notes of each era are held.
+    /// The list of notes of each era that are stored here.
     Inventory,
     /// Receipts for notes that were read.
     Read,
@@ -63,9 +65,9 @@ pub(crate) struct Sealed<'a> {
     pub contact: ContactId,
     pub note: Option<NoteId>,
     pub wire: &'a Note,
-    /// True if its number is of an era before a restore.
+    /// True if the number of the note is of an era before a restore.
     pub is_former: bool,
-    /// The owed items in the parcel; `None` if there was no room for any.
+    /// The owed items in the parcel; `None` if none fitted.
     pub spoken: Option<Spoken>,
     pub route: Route,
     pub pin: u8,
@@ -94,13 +96,13 @@ pub(crate) struct Requeued {
     pub invitation: bool,
 }
 
-/// An own note that was sealed and has no receipt, or none that it was read.
+/// An own note that was sealed and has no delivery receipt, or no read receipt.
 #[derive(Clone, Copy)]
 pub(crate) struct UnreceiptedNote {
     pub contact: ContactId,
     pub note: NoteId,
     pub seq: u32,
-    /// True if it was given up.
+    /// True if the note was given up.
     pub is_voided: bool,
     pub is_delivered: bool,
 }
@@ -116,7 +118,7 @@ pub(crate) struct Outbox {
     /// Our notes without a delivery receipt, and those without a read receipt, by number; the flag
     /// is true if the note was given up.
     unreceipted: [BTreeMap<(ContactId, u32), (NoteId, bool)>; 2],
-    /// Own notes without `delivered`, by era and number, of eras before a restore.
+    /// Own notes without the fact `delivered`, by era and number, of eras before a restore.
     former: BTreeMap<(ContactId, Era, u32), NoteId>,
     aftermaths: BTreeMap<ContactId, Aftermath>,
     parcels: BTreeMap<ParcelId, Parcel>,
@@ -125,21 +127,24 @@ pub(crate) struct Outbox {
     /// The parcels that are invitations, by contact.
     invitations: BTreeSet<(ContactId, ParcelId)>,
     last_parcel: u64,
+    /// The highest number of ours that a receipt of the contact covered. Not stored: a start takes it
+    /// from the notes that have a receipt.
+    covered: BTreeMap<ContactId, u32>,
     /// Missing notes that were sealed again.
     repeats: Repeats,
-    /// Carriers over which a note left without success. Not stored: a restart begins with none.
+    /// Carriers over which a note was sent without success. Not stored: a restart begins with none.
     tried: BTreeSet<(NoteId, CarrierId)>,
 }
 
 snapshot!(struct Outbox {
-    lanes, owing, waiting, unreceipted, former, aftermaths, parcels, by_contact, invitations, last_parcel, repeats, tried,
+    lanes, owing, waiting, unreceipted, former, aftermaths, parcels, by_contact, invitations, last_parcel, covered, repeats, tried,
 });
 
 impl Outbox {
     /// Creates the empty queue of a contact.
-    pub fn open_lane(&mut self, contact: ContactId, step: &mut Step) {
+    pub fn open_lane(&mut self, contact: ContactId, effects: &mut Effects) {
         self.lanes.insert(contact, Lane::default());
-        self.store_lane(contact, step);
+        self.store_lane(contact, effects);
     }
 
     /// Returns the items that are owed to a contact, or `None` if the contact is unknown.
@@ -159,14 +164,15 @@ impl Outbox {
         &mut self,
         contact: ContactId,
         era: Era,
-        step: &mut Step,
+        effects: &mut Effects,
     ) -> (Vec<NoteId>, Vec<Dropped>) {
         // Parcels of the old era are dropped first, because their numbers belong to other notes now
         // (MSG-91).
-        let Requeued { notes, dropped, .. } = self.requeue_notes(contact, step);
+        let Requeued { notes, dropped, .. } = self.requeue_notes(contact, |_| false, effects);
         for list in &mut self.unreceipted {
             list.retain(|(of, _), _| *of != contact);
         }
+        self.covered.remove(&contact);
         if let Some(lane) = self.lanes.get_mut(&contact) {
             (lane.next_seq, lane.era) = (1, Some(era));
             lane.era_waits = false;
@@ -174,16 +180,16 @@ impl Outbox {
             (lane.owed.hello, lane.owed.void) = (true, false);
             lane.owed.owe_reset(ResetCause::Restored);
         }
-        self.store_lane(contact, step);
+        self.store_lane(contact, effects);
         (notes, dropped)
     }
 
     /// Sets the era of a contact before any number of it was used.
-    pub fn draw_era(&mut self, contact: ContactId, era: Era, step: &mut Step) {
+    pub fn draw_era(&mut self, contact: ContactId, era: Era, effects: &mut Effects) {
         if let Some(lane) = self.lanes.get_mut(&contact) {
             lane.era = Some(era);
         }
-        self.store_lane(contact, step);
+        self.store_lane(contact, effects);
     }
 
     /// Returns the number of the next note to a contact.
@@ -283,7 +289,12 @@ impl Outbox {
     }
 
     /// Stores the parcel of a sealed message, and removes the items in it from the owed ones.
-    pub fn record_sealed(&mut self, sealed: Sealed<'_>, now: Time, step: &mut Step) -> ParcelId {
+    pub fn record_sealed(
+        &mut self,
+        sealed: Sealed<'_>,
+        now: Time,
+        effects: &mut Effects,
+    ) -> ParcelId {
         let Sealed { contact, note, wire, is_former, spoken, route, pin, level, bytes } = sealed;
         if let Some(note) = note {
             self.waiting.remove(&(contact, note));
@@ -298,18 +309,19 @@ impl Outbox {
             if !is_former {
                 lane.next_seq = lane.next_seq.max(wire.seq.saturating_add(1));
             }
-            // Items below their level stay owed, even if the note itself has left (MSG-20).
+            // Items whose level is above that of this route stay owed, even if the note has left
+            // (MSG-20).
             if lane.owed.level <= pin {
                 lane.owed.clear_sent(wire, spoken);
             }
             lane.timer.record_sent(wire);
         }
-        self.store_lane(contact, step);
+        self.store_lane(contact, effects);
         let says = Burden::from_note(wire, spoken);
         self.add_parcel(
             Parcel { level, says, ..Parcel::new(contact, note, route, bytes) },
             now,
-            step,
+            effects,
         )
     }
 
@@ -326,15 +338,15 @@ impl Outbox {
         contact: ContactId,
         receipt: &Receipt,
         kept: &BTreeSet<u32>,
-        step: &mut Step,
+        effects: &mut Effects,
     ) -> Vec<(u32, NoteId)> {
         let lists = if receipt.what == Receipt::READ { 2 } else { 1 };
         if let Some(lane) = self.lanes.get_mut(&contact) {
             let before = lane.owed.voids.len();
-            // The reader repeats nothing that its floor has passed (5.4).
+            // Numbers below the floor of the reader's window need no void any more (5.4).
             lane.owed.voids.retain(|(_, to)| *to > receipt.floor);
             if lane.owed.voids.len() != before {
-                self.store_lane(contact, step);
+                self.store_lane(contact, effects);
             }
         }
         let range = (contact, 0)..=(contact, u32::MAX);
@@ -342,7 +354,7 @@ impl Outbox {
         let all = self.unreceipted[..lists].iter().flat_map(|list| list.range(range.clone()));
         let arrived = |seq: &u32| self.unreceipted[1].contains_key(&(contact, *seq));
         let proven = all.filter(|((_, seq), (_, voided))| {
-            // A digest or an earlier receipt must show that the bytes are there (MSG-95).
+            // A digest or an earlier receipt must show that the reader stored the bytes (MSG-95).
             receipt.proves_seq(*seq, *voided) && (kept.contains(seq) || arrived(seq))
         });
         proven.map(|((_, seq), (note, _))| (*seq, *note)).collect()
@@ -356,7 +368,7 @@ impl Outbox {
         seq: u32,
         note: NoteId,
         read: bool,
-        step: &mut Step,
+        effects: &mut Effects,
     ) -> Vec<Dropped> {
         let voided = self.unreceipted[0].remove(&(contact, seq)).is_some_and(|(_, voided)| voided);
         if read {
@@ -368,14 +380,19 @@ impl Outbox {
             && lane.timer.is_proven_by(seq)
         {
             lane.timer.close();
-            self.store_lane(contact, step);
+            self.store_lane(contact, effects);
         }
-        self.end_parcels(contact, note, step)
+        self.end_parcels(contact, note, effects)
     }
 
     /// Ends the sending of a note: it does not wait any more, and its parcels that no carrier has are
     /// dropped.
-    fn end_parcels(&mut self, contact: ContactId, note: NoteId, step: &mut Step) -> Vec<Dropped> {
+    fn end_parcels(
+        &mut self,
+        contact: ContactId,
+        note: NoteId,
+        effects: &mut Effects,
+    ) -> Vec<Dropped> {
         self.waiting.remove(&(contact, note));
         self.forget_attempts(note);
         let out = |parcel: &Parcel| parcel.note == Some(note) && parcel.out && !parcel.confirmed;
@@ -384,21 +401,27 @@ impl Outbox {
             // The carrier's answer is still a fact for this note, so the parcel stays in memory.
             if let Some(parcel) = self.parcels.get_mut(&id) {
                 parcel.confirmed = true;
-                step.drop_row(RecordKind::Parcel, key64(id.0));
+                effects.drop_row(RecordKind::Parcel, key64(id.0));
             }
         }
-        self.drop_where(contact, |parcel| parcel.note == Some(note) && !parcel.out, step)
+        self.drop_where(contact, |parcel| parcel.note == Some(note) && !parcel.out, effects)
     }
 
     /// Queues all our notes without a receipt for sealing again, with the same era and number
-    /// (messenger 5.3). Notes that were given up are not sent again.
-    pub fn requeue_notes(&mut self, contact: ContactId, step: &mut Step) -> Requeued {
+    /// (messenger 5.3). Parcels are dropped, except those for which `stays` is true. Notes that
+    /// were given up are not sent again.
+    pub fn requeue_notes(
+        &mut self,
+        contact: ContactId,
+        stays: impl Fn(&Parcel) -> bool,
+        effects: &mut Effects,
+    ) -> Requeued {
         let invitation = self.has_invitation_to(contact);
-        let dropped = self.drop_where(contact, |_| true, step);
+        let dropped = self.drop_where(contact, |parcel| !stays(parcel), effects);
         if let Some(lane) = self.lanes.get_mut(&contact).filter(|lane| lane.timer.is_open()) {
-            // A timer that a carrier took may be lost with the other parcels.
+            // The timer is owed again: the parcel that contained it may be lost with the others.
             lane.owed.timer = true;
-            self.store_lane(contact, step);
+            self.store_lane(contact, effects);
         }
         let range = (contact, 0)..=(contact, u32::MAX);
         // A note that was given up must not leave again (MSG-89).
@@ -410,7 +433,7 @@ impl Outbox {
     }
 
     /// Owes an item to a contact.
-    pub fn owe(&mut self, contact: ContactId, what: Owe, step: &mut Step) {
+    pub fn owe(&mut self, contact: ContactId, what: Owe, effects: &mut Effects) {
         let Some(lane) = self.lanes.get_mut(&contact) else { return };
         let owed = &mut lane.owed;
         match what {
@@ -426,7 +449,7 @@ impl Outbox {
             Owe::Reset(cause) => owed.owe_reset(cause),
             Owe::Answer(era, from, to) => owed.add_answer(era, from, to),
         }
-        self.store_lane(contact, step);
+        self.store_lane(contact, effects);
     }
 
     /// Keeps the digest of a stored note for the next receipt.
@@ -436,22 +459,22 @@ impl Outbox {
         era: Era,
         seq: u32,
         digest: NoteDigest,
-        step: &mut Step,
+        effects: &mut Effects,
     ) {
         let Some(lane) = self.lanes.get_mut(&contact) else { return };
         lane.owed.keep_digest(era, seq, digest);
         lane.owed.receipt = true;
-        self.store_lane(contact, step);
+        self.store_lane(contact, effects);
     }
 
     /// Raises the level of owed items to the level of the message that caused them (MSG-20).
-    pub fn raise_cause_level(&mut self, contact: ContactId, level: u8, step: &mut Step) {
+    pub fn raise_cause_level(&mut self, contact: ContactId, level: u8, effects: &mut Effects) {
         let Some(lane) = self.lanes.get_mut(&contact) else { return };
         // Without owed items the level is 0, so that it does not apply to later items.
         let caused = if lane.owed.has_any() { lane.owed.level.max(level) } else { 0 };
         if lane.owed.level != caused {
             lane.owed.level = caused;
-            self.store_lane(contact, step);
+            self.store_lane(contact, effects);
         }
     }
 
@@ -462,53 +485,59 @@ impl Outbox {
         contact: ContactId,
         note: NoteId,
         seq: u32,
-        step: &mut Step,
+        effects: &mut Effects,
     ) -> Vec<Dropped> {
         self.waiting.remove(&(contact, note));
         if let Some(lane) = self.lanes.get_mut(&contact).filter(|_| seq > 0) {
             lane.owed.give_up(seq);
-            self.store_lane(contact, step);
-            // The reader's floor passes voids, so from now on only a bit confirms the note
-            // (MSG-14).
+            self.store_lane(contact, effects);
+            // Void numbers count as passed for the reader's floor, so from now on only a bit of a
+            // receipt confirms the note (MSG-14).
             for list in &mut self.unreceipted {
                 list.entry((contact, seq)).and_modify(|(_, voided)| *voided = true);
             }
         }
-        self.drop_where(contact, |parcel| parcel.note == Some(note), step)
+        self.drop_where(contact, |parcel| parcel.note == Some(note), effects)
     }
 
     /// Forgets a note that was deleted from this device.
-    pub fn forget_note(&mut self, contact: ContactId, note: NoteId, seq: u32, step: &mut Step) {
+    pub fn forget_note(
+        &mut self,
+        contact: ContactId,
+        note: NoteId,
+        seq: u32,
+        effects: &mut Effects,
+    ) {
         self.waiting.remove(&(contact, note));
         self.forget_attempts(note);
         for list in &mut self.unreceipted {
-            // A note of an era before a restore may have the number of another one.
+            // A note of an era before a restore may have the same number as another note.
             if list.get(&(contact, seq)).is_some_and(|(id, _)| *id == note) {
                 list.remove(&(contact, seq));
             }
         }
         self.former.retain(|(of, _, _), id| (*of, *id) != (contact, note));
         if self.aftermaths.contains_key(&contact) {
-            self.change_aftermath(contact, step, |left| left.settle(note));
+            self.change_aftermath(contact, effects, |left| left.settle(note));
         }
     }
 
     /// Handles a contact's request for all notes without a receipt. Returns true if they are sent
     /// now. Within ten minutes after the last time they wait until this time is over.
-    pub fn wants_again(&mut self, contact: ContactId, now: Time, step: &mut Step) -> bool {
+    pub fn wants_again(&mut self, contact: ContactId, now: Time, effects: &mut Effects) -> bool {
         let Some(lane) = self.lanes.get_mut(&contact) else { return false };
         let gets = lane.again.request_turn(now);
         // The timer is set even if no request waits, so that no old timer remains.
-        step.set_timer(Due::Again(contact), lane.again.due());
-        self.store_lane(contact, step);
+        effects.set_timer(Due::Again(contact), lane.again.due());
+        self.store_lane(contact, effects);
         gets
     }
 
     /// Requests a new era, because another copy of this vault wrote to a contact. Returns true if
     /// the era begins now; otherwise it begins later, at the rate limit of
     /// [`wants_again`](Self::wants_again).
-    pub fn wants_era(&mut self, contact: ContactId, now: Time, step: &mut Step) -> bool {
-        let begins = self.wants_again(contact, now, step);
+    pub fn wants_era(&mut self, contact: ContactId, now: Time, effects: &mut Effects) -> bool {
+        let begins = self.wants_again(contact, now, effects);
         if let Some(lane) = self.lanes.get_mut(&contact) {
             lane.era_waits = !begins;
         }
@@ -521,7 +550,7 @@ impl Outbox {
     }
 
     /// Forgets a deleted contact. Returns its dropped parcels.
-    pub fn forget_contact(&mut self, contact: ContactId, step: &mut Step) -> Vec<Dropped> {
+    pub fn forget_contact(&mut self, contact: ContactId, effects: &mut Effects) -> Vec<Dropped> {
         self.lanes.remove(&contact);
         self.owing.remove(&contact);
         self.waiting.retain(|(other, _)| *other != contact);
@@ -533,59 +562,14 @@ impl Outbox {
             });
             list.retain(|(other, _), _| *other != contact);
         }
+        self.covered.remove(&contact);
         self.former.retain(|(other, _, _), _| *other != contact);
         if self.aftermaths.remove(&contact).is_some() {
-            step.drop_row(RecordKind::Aftermath, key32(contact.0));
+            effects.drop_row(RecordKind::Aftermath, key32(contact.0));
         }
-        step.set_timer(Due::Again(contact), None);
-        step.set_timer(Due::Look(contact), None);
-        step.drop_row(RecordKind::Owed, key32(contact.0));
-        self.drop_where(contact, |_| true, step)
-    }
-
-    /// Loads the stored lane of a contact.
-    pub fn load_lane(&mut self, contact: ContactId, lane: Lane, step: &mut Step) {
-        step.set_timer(Due::Again(contact), lane.again.due());
-        self.lanes.insert(contact, lane);
-        self.look_at(contact);
-    }
-
-    /// An own note that was sealed and has no receipt, or none that it was read.
-    pub fn load_unreceipted(&mut self, sent: UnreceiptedNote) {
-        let UnreceiptedNote { contact, note, seq, is_voided, is_delivered } = sent;
-        self.unreceipted[usize::from(is_delivered)].insert((contact, seq), (note, is_voided));
-    }
-
-    fn store_lane(&mut self, contact: ContactId, step: &mut Step) {
-        self.look_at(contact);
-        self.put_lane(contact, step);
-    }
-
-    /// Updates the index of contacts with owed items.
-    fn look_at(&mut self, contact: ContactId) {
-        if self.lanes.get(&contact).is_some_and(|lane| lane.owed.has_any()) {
-            self.owing.insert(contact);
-        } else {
-            self.owing.remove(&contact);
-        }
-    }
-
-    fn put_lane(&self, contact: ContactId, step: &mut Step) {
-        if let Some(lane) = self.lanes.get(&contact) {
-            step.put(RecordKind::Owed, key32(contact.0), lane.write());
-        }
-    }
-
-    /// Writes the rows of all parcels and lanes.
-    pub fn put_records(&self, step: &mut Step) {
-        for (id, parcel) in self.parcels.iter().filter(|(_, parcel)| !parcel.confirmed) {
-            step.put(RecordKind::Parcel, key64(id.0), parcel.write());
-        }
-        self.lanes.keys().for_each(|contact| self.put_lane(*contact, step));
-        for (contact, left) in &self.aftermaths {
-            if let Some(value) = left.stored() {
-                step.put(RecordKind::Aftermath, key32(contact.0), value);
-            }
-        }
+        effects.set_timer(Due::Again(contact), None);
+        effects.set_timer(Due::Look(contact), None);
+        effects.drop_row(RecordKind::Owed, key32(contact.0));
+        self.drop_where(contact, |_| true, effects)
     }
 }

@@ -33,6 +33,49 @@ pub fn is_timer_step(timer_s: u32) -> bool {
     timer_s == 0 || TIMERS_S.contains(&timer_s)
 }
 
+/// Position of the life in the flags of the stored form, in bits.
+const LIFE_AT: u8 = 2;
+
+/// How long the devices around carry a note of ours, and the reader keeps the keys for it. A longer
+/// life reaches readers who are farther away in time, and gives more to a thief of the reader's
+/// device (HIBE-88).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum NoteLife {
+    /// Up to a minute.
+    Minute = 1,
+    /// Half an hour to an hour.
+    HalfHour = 2,
+    /// Half a day to a day.
+    HalfDay = 3,
+}
+
+snapshot!(enum NoteLife [Minute, HalfHour, HalfDay]);
+
+impl NoteLife {
+    /// Returns the choice of a number in stored forms; 0 stands for none.
+    ///
+    /// # Errors
+    /// A number above 3.
+    pub fn decode_choice(number: u8) -> Result<Option<Self>, DecodeError> {
+        match number {
+            0 => Ok(None),
+            1 => Ok(Some(Self::Minute)),
+            2 => Ok(Some(Self::HalfHour)),
+            3 => Ok(Some(Self::HalfDay)),
+            _ => Err(DecodeError::Value),
+        }
+    }
+
+    /// Returns the number of a choice in stored forms, 0 to 3.
+    pub const fn encode_choice(life: Option<Self>) -> u8 {
+        match life {
+            None => 0,
+            Some(life) => life as u8,
+        }
+    }
+}
+
 /// The policy of one conversation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
@@ -49,9 +92,11 @@ pub struct Policy {
     pub delivered: bool,
     /// True if `read` receipts are sent.
     pub read: bool,
+    /// The life of notes that name none themselves. `None`: the one that the node is set to.
+    pub life: Option<NoteLife>,
 }
 
-snapshot!(struct Policy { carriers, level_min, fallback, timer_s, delivered, read });
+snapshot!(struct Policy { carriers, level_min, fallback, timer_s, delivered, read, life });
 
 impl Default for Policy {
     fn default() -> Self {
@@ -62,6 +107,7 @@ impl Default for Policy {
             timer_s: 0,
             delivered: true,
             read: false,
+            life: None,
         }
     }
 }
@@ -91,7 +137,9 @@ impl Policy {
             w.put_u8(carrier.number());
         }
         w.put_u8(self.level_min).put_u8(self.fallback as u8).put_u32(self.timer_s);
-        w.put_u8(u8::from(self.delivered) | u8::from(self.read) << 1);
+        // Earlier versions wrote zeros in place of the life.
+        let life = NoteLife::encode_choice(self.life) << LIFE_AT;
+        w.put_u8(u8::from(self.delivered) | u8::from(self.read) << 1 | life);
     }
 
     pub(crate) fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
@@ -115,8 +163,9 @@ impl Policy {
             timer_s,
             delivered: flags & 1 != 0,
             read: flags & 2 != 0,
+            life: NoteLife::decode_choice(flags >> LIFE_AT)?,
         };
-        if flags > 3 || !policy.is_sound() {
+        if !policy.is_sound() {
             return Err(DecodeError::Value);
         }
         Ok(policy)
@@ -145,7 +194,23 @@ mod tests {
                 timer_s: 30,
                 delivered,
                 read: read_too,
+                life: None,
             };
+            assert_eq!(read(&policy), Ok(policy));
+        }
+    }
+
+    /// A row of a version before the life was chosen for each conversation.
+    #[test]
+    fn msg_150_a_policy_of_an_earlier_version_chooses_no_life() {
+        let older = [1, 1, 1, 0, 0, 0, 0, 0, 1];
+        let policy = Reader::decode_exact(&older, Policy::read).unwrap();
+        assert_eq!(policy, Policy::default());
+        let mut w = Writer::new();
+        policy.write(&mut w);
+        assert_eq!(w.finish(), older, "and this version writes the same row");
+        for life in [NoteLife::Minute, NoteLife::HalfHour, NoteLife::HalfDay] {
+            let policy = Policy { life: Some(life), ..Policy::default() };
             assert_eq!(read(&policy), Ok(policy));
         }
     }
@@ -166,7 +231,7 @@ mod tests {
         let mut w = Writer::new();
         good.write(&mut w);
         let mut bytes = w.finish();
-        *bytes.last_mut().unwrap() = 4;
+        *bytes.last_mut().unwrap() = 1 << 4;
         assert_eq!(Reader::decode_exact(&bytes, Policy::read), Err(DecodeError::Value));
     }
 }

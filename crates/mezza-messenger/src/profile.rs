@@ -10,7 +10,7 @@ use mezza_ratchet::{IdentityKeyPair, SuiteList};
 
 use crate::backup::BackupIdentity;
 use crate::card::{Card, CardDraft, CardError, RelayEntry};
-use crate::io::{CardParts, ContactId, NoteId, RecordKind, Step, read_text};
+use crate::io::{CardParts, ContactId, Effects, NoteId, RecordKind, read_text};
 use crate::note::Era;
 
 /// Version of the stored form.
@@ -24,7 +24,7 @@ const MENDED: u8 = 2;
 const NOTE_BLOCK: u64 = 256;
 /// Highest number of a note.
 const NOTE_MAX: u64 = u64::MAX / 2;
-/// Cards that a device issues in a day, at most: the part of a serial below the day.
+/// Maximum number of cards that a device issues in a day: the part of a serial below the day.
 const SERIALS_A_DAY: u32 = 256;
 /// Latest day used for card serials. A clock beyond it must not raise a serial to its maximum,
 /// after which there is no next one.
@@ -40,8 +40,8 @@ pub(crate) struct Profile {
     card: Card,
     next_contact: u32,
     next_note: u64,
-    /// Which parcels were quarantined when what was in them was owed again last: a digest of their
-    /// names, zeros where there were none.
+    /// A digest of the names of the parcels that were quarantined when their content was last owed
+    /// again; zeros if there were none.
     mended: [u8; 16],
 }
 
@@ -66,7 +66,7 @@ impl Profile {
         Ok(Self { identity, scalar, era, card, next_contact: 1, next_note: 1, mended })
     }
 
-    /// Our identity and card for a backup.
+    /// Returns our identity and card for a backup.
     pub fn backup(&self) -> BackupIdentity {
         BackupIdentity {
             scalar: self.scalar.duplicate(),
@@ -76,11 +76,11 @@ impl Profile {
         }
     }
 
-    /// The identity of a backup that was made at `made`. The serial of its card is above those that the
-    /// lost device can have issued since.
+    /// Creates the profile from the identity in a backup that was made at `made`. The serial of its
+    /// card is above all that the lost device can have issued since.
     ///
     /// # Errors
-    /// The name, or the list of relays, makes no card.
+    /// No card can be made from the name or the list of relays.
     pub fn restore<B: Backend>(
         identity: BackupIdentity,
         made: Time,
@@ -131,9 +131,9 @@ impl Profile {
     }
 
     /// Replaces our card and stores it.
-    pub fn adopt_card(&mut self, card: Card, step: &mut Step) {
+    pub fn adopt_card(&mut self, card: Card, effects: &mut Effects) {
         self.card = card;
-        self.store(step);
+        self.store(effects);
     }
 
     /// Returns the number of the next contact.
@@ -142,20 +142,20 @@ impl Profile {
     }
 
     /// Uses up the number of the next contact.
-    pub fn contact_number(&mut self, step: &mut Step) -> ContactId {
+    pub fn contact_number(&mut self, effects: &mut Effects) -> ContactId {
         let id = self.next_contact();
         self.next_contact += 1;
-        self.store(step);
+        self.store(effects);
         id
     }
 
     /// Uses up the number of the next note.
-    pub fn note_number(&mut self, step: &mut Step) -> NoteId {
+    pub fn note_number(&mut self, effects: &mut Effects) -> NoteId {
         let number = self.next_note;
         self.next_note += 1;
         // The block is stored when it is used up, so a crash skips numbers and repeats none.
         if number.is_multiple_of(NOTE_BLOCK) {
-            self.store(step);
+            self.store(effects);
         }
         NoteId(number)
     }
@@ -173,20 +173,21 @@ impl Profile {
         self.next_note = self.next_note.max(id + 1);
     }
 
-    /// Which parcels were quarantined when this was last asked; whether they are others now.
-    pub fn update_mended(&mut self, lost: [u8; 16], step: &mut Step) -> bool {
+    /// Stores which parcels are quarantined now: `lost` is a digest of their names. Returns true if
+    /// it has changed.
+    pub fn update_mended(&mut self, lost: [u8; 16], effects: &mut Effects) -> bool {
         // Sealing again is expensive, so it is done once for each set of quarantined parcels.
         let others = self.mended != lost;
         if others {
             self.mended = lost;
-            self.store(step);
+            self.store(effects);
         }
         others
     }
 
     /// Writes the row of the profile.
-    pub fn store(&self, step: &mut Step) {
-        step.put(RecordKind::Profile, Vec::new(), self.write());
+    pub fn store(&self, effects: &mut Effects) {
+        effects.put(RecordKind::Profile, Vec::new(), self.write());
     }
 
     /// Encodes the stored form: `scalar[32] | era[4] | next contact u32 | next note u64 |

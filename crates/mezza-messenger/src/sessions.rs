@@ -21,7 +21,8 @@ use mezza_ratchet::{
 
 use crate::card::Card;
 use crate::io::{
-    At, ContactId, Due, Incoming, Pace, Publication, RecordKind, SessionFacts, Step, key32, key64,
+    ContactId, Ctx, Due, Effects, Incoming, Pace, Publication, RecordKind, SessionFacts, key32,
+    key64,
 };
 
 pub(crate) use held::HeldBundle;
@@ -138,6 +139,11 @@ impl<B: Backend> Sessions<B> {
         }
     }
 
+    /// Returns true if the active session can seal a message at `now`.
+    pub fn can_seal(&self, id: ContactId, now: Time) -> bool {
+        self.peers.get(&id).is_some_and(|peer| peer.conversation.can_seal(now))
+    }
+
     /// Returns numbers about the active session.
     pub fn summary(&self, id: ContactId) -> Option<SessionSummary> {
         self.peers.get(&id)?.conversation.summary()
@@ -175,7 +181,7 @@ impl<B: Backend> Sessions<B> {
         &mut self,
         id: ContactId,
         message: Incoming<'_>,
-        at: &mut At<'_>,
+        ctx: &mut Ctx<'_>,
     ) -> Result<Opened, Unopened> {
         let peer = self.peers.get_mut(&id).ok_or(Unopened::Repeated)?;
         // A message that was opened before does not indicate a broken session (MSG-30).
@@ -185,7 +191,7 @@ impl<B: Backend> Sessions<B> {
         let identity = &self.identity;
         let prekeys = &mut self.prekeys;
         let was_pending = peer.conversation.is_pending();
-        let opened = peer.open(message, identity, prekeys, at.now);
+        let opened = peer.open(message, identity, prekeys, ctx.now);
         let is_answer = was_pending && !peer.conversation.is_pending();
         let mut opened = opened.map_err(|error| {
             self.unopened += 1;
@@ -193,29 +199,29 @@ impl<B: Backend> Sessions<B> {
         })?;
         if is_answer && !opened.first {
             // The contact has our new session and seals its earlier notes again.
-            self.end_wait_for_reset(id, at.step);
+            self.end_wait_for_reset(id, ctx.effects);
         }
-        self.remember_message(id, message.bytes, at.step);
-        self.apply_changes(id, &mut opened, at);
+        self.remember_message(id, message.bytes, ctx.effects);
+        self.apply_changes(id, &mut opened, ctx);
         Ok(opened)
     }
 
     /// Applies the changes of an opened message.
-    fn apply_changes(&mut self, id: ContactId, opened: &mut Opened, at: &mut At<'_>) {
-        self.store(id, core::mem::take(&mut opened.changes), at.step);
+    fn apply_changes(&mut self, id: ContactId, opened: &mut Opened, ctx: &mut Ctx<'_>) {
+        self.store(id, core::mem::take(&mut opened.changes), ctx.effects);
         // A session that the other side began replaces the one that we wanted to begin.
         if opened.first {
-            self.set_renewal(id, at.step, |renewal| renewal.renew = false);
+            self.set_renewal(id, ctx.effects, |renewal| renewal.renew = false);
         }
-        self.drain_prekeys(at);
+        self.drain_prekeys(ctx);
     }
 
     /// Records an opened message, so that its repetition is recognised.
-    fn remember_message(&mut self, id: ContactId, message: &[u8], step: &mut Step) {
+    fn remember_message(&mut self, id: ContactId, message: &[u8], effects: &mut Effects) {
         let Some(peer) = self.peers.get_mut(&id) else { return };
         let place = peer.replays.push(message);
         let value = peer.replays.write(place);
-        step.put(RecordKind::Seen, key_replays(id, place), value);
+        effects.put(RecordKind::Seen, key_replays(id, place), value);
     }
 
     /// Returns true if a message of an unknown sender may be opened now.
@@ -234,33 +240,33 @@ impl<B: Backend> Sessions<B> {
         &mut self,
         ik: IdentityKey,
         Incoming { bytes, outer }: Incoming<'_>,
-        at: &mut At<'_>,
+        ctx: &mut Ctx<'_>,
     ) -> Option<Stranger<B>> {
         let mut conversation = Conversation::new(self.identity.public_key(), ik);
         let identity = &self.identity;
         let prekeys = &mut self.prekeys;
-        let Ok(opened) = conversation.open(bytes, outer, identity, prekeys, at.now) else {
+        let Ok(opened) = conversation.open(bytes, outer, identity, prekeys, ctx.now) else {
             self.unopened += 1;
             return None;
         };
         // Prekey rows belong to the device and are stored even if the sender is dropped.
         let own = |change: &Change| !matches!(change.table(), Table::Session | Table::Skipped);
         let (prekeys, changes): (Vec<_>, Vec<_>) = opened.changes.into_iter().partition(own);
-        self.store(ContactId(0), prekeys, at.step);
-        self.drain_prekeys(at);
+        self.store(ContactId(0), prekeys, ctx.effects);
+        self.drain_prekeys(ctx);
         let Opened { body, exporter, .. } = opened;
         Some(Stranger { conversation, changes, body, exporter })
     }
 
     /// Stores the session of an unknown sender under its contact number.
-    pub fn adopt_stranger(&mut self, id: ContactId, stranger: Stranger<B>, step: &mut Step) {
+    pub fn adopt_stranger(&mut self, id: ContactId, stranger: Stranger<B>, effects: &mut Effects) {
         self.peers.insert(id, SessionPeer::new(stranger.conversation));
-        self.store(id, stranger.changes, step);
+        self.store(id, stranger.changes, effects);
     }
 
     /// Records the first message of a new contact, so that its repetition is recognised.
-    pub fn remember_first(&mut self, id: ContactId, message: &[u8], step: &mut Step) {
-        self.remember_message(id, message, step);
+    pub fn remember_first(&mut self, id: ContactId, message: &[u8], effects: &mut Effects) {
+        self.remember_message(id, message, effects);
     }
 
     /// Returns the first of these paddings that fits a message with a body of `body` bytes.
@@ -278,14 +284,14 @@ impl<B: Backend> Sessions<B> {
         body: &[u8],
         paddings: &[Padding],
         outer: &[u8],
-        at: &mut At<'_>,
+        ctx: &mut Ctx<'_>,
     ) -> Result<Vec<u8>, SealError> {
         let padding = self.select_padding(id, body.len(), paddings);
         let peer = self.peers.get_mut(&id).ok_or(SealError::NoSession)?;
-        let fresh = peer.conversation.needs_ephemeral().then(|| at.draw_ephemeral::<B>());
-        match peer.conversation.seal(body, outer, padding, fresh, at.now) {
+        let fresh = peer.conversation.needs_ephemeral().then(|| ctx.draw_ephemeral::<B>());
+        match peer.conversation.seal(body, outer, padding, fresh, ctx.now) {
             Ok((message, changes)) => {
-                self.store(id, changes, at.step);
+                self.store(id, changes, ctx.effects);
                 Ok(message)
             }
             Err(error) => {
@@ -295,7 +301,7 @@ impl<B: Backend> Sessions<B> {
                     SealError::TooLong | SealError::OuterUnsupported | SealError::NeedEphemeral
                 );
                 if !caller {
-                    self.renew_session(id, at.step);
+                    self.renew_session(id, ctx.effects);
                 }
                 Err(error)
             }
@@ -318,31 +324,49 @@ impl<B: Backend> Sessions<B> {
         id: ContactId,
         bundle: CheckedBundle,
         one_time: Option<OneTimePrekey>,
-        at: &mut At<'_>,
+        ctx: &mut Ctx<'_>,
     ) -> Result<Begun, BundleError> {
         // Every ephemeral key comes from this one method of the device (4.1).
-        let fresh = at.draw_ephemeral::<B>();
+        let fresh = ctx.draw_ephemeral::<B>();
         let (session, exporter) =
-            bundle.initiate_session::<B>(&self.identity, fresh, one_time, at.rng)?;
+            bundle.initiate_session::<B>(&self.identity, fresh, one_time, ctx.rng)?;
         let peer = self.peers.get_mut(&id).ok_or(BundleError::Malformed)?;
+        // Each session counts. Only one that replaces a usable one waits for its turn (MSG-31).
+        let _ = peer.own_begins.take_turn(ctx.now);
         let again = peer.renewal.renew;
-        let changes = peer.conversation.add_session(session, at.now);
-        self.store(id, changes, at.step);
-        self.set_renewal(id, at.step, |renewal| renewal.renew = false);
+        let changes = peer.conversation.add_session(session, ctx.now);
+        self.store(id, changes, ctx.effects);
+        self.set_renewal(id, ctx.effects, |renewal| renewal.renew = false);
         Ok(Begun { exporter, again })
     }
 
+    /// Checks that a session may begin now because a carrier needs one. A usable session is not
+    /// replaced within 10 minutes after the last one that this device began (MSG-31).
+    ///
+    /// # Errors
+    /// The time at which a session may begin.
+    pub fn may_begin(&self, id: ContactId, now: Time) -> Result<(), Time> {
+        let is_usable = self.session_facts(id).is_usable();
+        let peer = self.peers.get(&id).filter(|_| is_usable);
+        peer.map_or(Ok(()), |peer| peer.own_begins.clone().take_turn(now))
+    }
+
     /// Marks that the next note needs a new session.
-    pub fn renew_session(&mut self, id: ContactId, step: &mut Step) {
-        self.set_renewal(id, step, |renewal| renewal.renew = true);
+    pub fn renew_session(&mut self, id: ContactId, effects: &mut Effects) {
+        self.set_renewal(id, effects, |renewal| renewal.renew = true);
     }
 
     /// Marks that the next note uses the present session.
-    pub fn keep_session(&mut self, id: ContactId, step: &mut Step) {
-        self.set_renewal(id, step, |renewal| renewal.renew = false);
+    pub fn keep_session(&mut self, id: ContactId, effects: &mut Effects) {
+        self.set_renewal(id, effects, |renewal| renewal.renew = false);
     }
 
-    fn set_renewal(&mut self, id: ContactId, step: &mut Step, set: impl FnOnce(&mut Renewal)) {
+    fn set_renewal(
+        &mut self,
+        id: ContactId,
+        effects: &mut Effects,
+        set: impl FnOnce(&mut Renewal),
+    ) {
         let Some(peer) = self.peers.get_mut(&id) else { return };
         let before = peer.renewal;
         set(&mut peer.renewal);
@@ -351,74 +375,79 @@ impl<B: Backend> Sessions<B> {
         }
         let key = key32(id.0);
         match peer.renewal.stored() {
-            Some(value) => step.put(RecordKind::Renewal, key, value),
-            None => step.drop_row(RecordKind::Renewal, key),
+            Some(value) => effects.put(RecordKind::Renewal, key, value),
+            None => effects.drop_row(RecordKind::Renewal, key),
         }
-        self.time_reset(id, step);
+        self.time_reset(id, effects);
         self.look_at(id);
     }
 
     /// Deletes expired keys of a contact's sessions.
-    pub fn wake(&mut self, id: ContactId, at: &mut At<'_>) {
+    pub fn wake(&mut self, id: ContactId, ctx: &mut Ctx<'_>) {
         if let Some(peer) = self.peers.get_mut(&id) {
-            let changes = peer.conversation.sweep_expired(at.now);
-            self.store(id, changes, at.step);
+            let changes = peer.conversation.sweep_expired(ctx.now);
+            self.store(id, changes, ctx.effects);
         }
     }
 
     /// Forgets the sessions of a deleted contact or inviter.
-    pub fn forget(&mut self, id: ContactId, step: &mut Step) {
+    pub fn forget(&mut self, id: ContactId, effects: &mut Effects) {
         let kept = self.undecrypted.iter().filter(|(_, kept)| kept.contact == id);
         for key in kept.map(|(key, _)| *key).collect::<Vec<_>>() {
-            self.drop_undecrypted(key, step);
+            self.drop_undecrypted(key, effects);
         }
-        self.drop_held(id, step);
+        self.drop_held(id, effects);
         let Some(peer) = self.peers.remove(&id) else { return };
         self.look_at(id);
         for change in peer.conversation.all_rows() {
             let (kind, key) = row_of(id, &change);
-            step.drop_row(kind, key);
+            effects.drop_row(kind, key);
         }
         for place in peer.replays.places() {
-            step.drop_row(RecordKind::Seen, key_replays(id, place));
+            effects.drop_row(RecordKind::Seen, key_replays(id, place));
         }
         if peer.renewal.stored().is_some() {
-            step.drop_row(RecordKind::Renewal, key32(id.0));
+            effects.drop_row(RecordKind::Renewal, key32(id.0));
         }
-        step.set_timer(Due::Session(id), None);
-        step.set_timer(Due::Reset(id), None);
+        effects.set_timer(Due::Session(id), None);
+        effects.set_timer(Due::Reset(id), None);
     }
 
     /// Writes rows of the ratchet: those of a session belong to the contact, prekeys to the device.
-    fn store(&mut self, id: ContactId, changes: impl IntoIterator<Item = Change>, step: &mut Step) {
+    fn store(
+        &mut self,
+        id: ContactId,
+        changes: impl IntoIterator<Item = Change>,
+        effects: &mut Effects,
+    ) {
         for change in changes {
             let (kind, key) = row_of(id, &change);
             match change {
-                Change::Put { value, .. } => step.put(kind, key, value),
-                Change::Drop { .. } => step.drop_row(kind, key),
+                Change::Put { value, .. } => effects.put(kind, key, value),
+                Change::Drop { .. } => effects.drop_row(kind, key),
             }
         }
         if let Some(peer) = self.peers.get(&id) {
-            step.set_timer(Due::Session(id), peer.conversation.deadline());
+            effects.set_timer(Due::Session(id), peer.conversation.deadline());
         }
     }
 
     /// Loads the stored prekeys.
-    pub fn load_prekeys(&mut self, prekeys: Prekeys, step: &mut Step) {
+    pub fn load_prekeys(&mut self, prekeys: Prekeys, effects: &mut Effects) {
         self.prekeys = prekeys;
-        step.set_timer(Due::Prekeys, self.prekeys.deadline());
+        effects.set_timer(Due::Prekeys, self.prekeys.deadline());
     }
 
     /// Loads the stored sessions of a contact.
-    pub fn load(&mut self, id: ContactId, peer: SessionPeer<B>, step: &mut Step) {
-        step.set_timer(Due::Session(id), peer.conversation.deadline());
+    pub fn load(&mut self, id: ContactId, peer: SessionPeer<B>, effects: &mut Effects) {
+        effects.set_timer(Due::Session(id), peer.conversation.deadline());
         self.peers.insert(id, peer);
-        self.time_reset(id, step);
+        self.time_reset(id, effects);
         self.look_at(id);
     }
 
     /// Writes the rows of all sessions and prekeys.
-    pub fn records(&self, step: &mut Step) {
+    pub fn records(&self, effects: &mut Effects) {
         let own = self.peers.iter().flat_map(|(id, peer)| {
             peer.conversation.all_rows().into_iter().map(|change| (*id, change))
         });
@@ -426,23 +455,23 @@ impl<B: Backend> Sessions<B> {
         for (id, change) in own.chain(prekeys) {
             let (kind, key) = row_of(id, &change);
             if let Change::Put { value, .. } = change {
-                step.put(kind, key, value);
+                effects.put(kind, key, value);
             }
         }
         for (id, peer) in &self.peers {
             for place in peer.replays.places() {
                 let value = peer.replays.write(place);
-                step.put(RecordKind::Seen, key_replays(*id, place), value);
+                effects.put(RecordKind::Seen, key_replays(*id, place), value);
             }
             if let Some(value) = peer.renewal.stored() {
-                step.put(RecordKind::Renewal, key32(id.0), value);
+                effects.put(RecordKind::Renewal, key32(id.0), value);
             }
         }
         for (id, held) in &self.bundles {
-            step.put(RecordKind::Bundle, key32(id.0), held.write());
+            effects.put(RecordKind::Bundle, key32(id.0), held.write());
         }
         for (key, kept) in &self.undecrypted {
-            step.put(RecordKind::Held, key64(*key), kept.write());
+            effects.put(RecordKind::Held, key64(*key), kept.write());
         }
     }
 }

@@ -15,9 +15,9 @@ use alloc::vec::Vec;
 use mezza_core::{Time, snapshot};
 
 use crate::evidence::{self, Fact, FactKind, WaitReason};
-use crate::io::{By, CarrierId, ContactId, Due, Event, NoteId, RecordKind, Step, key32, key64};
+use crate::io::{By, CarrierId, ContactId, Due, Effects, Event, NoteId, RecordKind, key32, key64};
 use crate::note::{Era, NoteDigest};
-use crate::policy::timer_step;
+use crate::policy::{NoteLife, timer_step};
 use crate::receipt::{Receipt, SeqStatus, Window};
 use crate::view::NoteContent;
 
@@ -42,6 +42,8 @@ pub(crate) struct Draft {
     pub era: Era,
     pub timer_s: u32,
     pub pin: u8,
+    /// The life that the user chose for this note alone.
+    pub life: Option<NoteLife>,
     pub at: Time,
 }
 
@@ -195,13 +197,13 @@ impl Threads {
     }
 
     /// Stores a note that the user wrote.
-    pub fn add_draft(&mut self, id: NoteId, draft: Draft, step: &mut Step) {
+    pub fn add_draft(&mut self, id: NoteId, draft: Draft, effects: &mut Effects) {
         let sent = draft.at;
-        self.write_copy(id, draft, sent, step);
+        self.write_copy(id, draft, sent, effects);
     }
 
-    /// Takes a note that was written before, and says when.
-    pub fn write_copy(&mut self, id: NoteId, draft: Draft, sent: Time, step: &mut Step) {
+    /// Stores a note of ours with a given time of writing, for example from a backup.
+    pub fn write_copy(&mut self, id: NoteId, draft: Draft, sent: Time, effects: &mut Effects) {
         let contact = draft.contact;
         let note = StoredNote {
             contact,
@@ -221,16 +223,17 @@ impl Threads {
             again: false,
             voided: false,
             facts: Vec::new(),
+            life: draft.life,
             why: WaitReason::Sending,
         };
-        self.insert(id, note, step);
-        self.store(id, step);
-        step.show(Event::Note(contact, id));
+        self.insert(id, note, effects);
+        self.store(id, effects);
+        effects.show(Event::Note(contact, id));
     }
 
     /// Decides about a note of the contact, and counts it against the contact's share if it must be
     /// stored.
-    pub fn judge_note(&mut self, note: &Received, request: bool, step: &mut Step) -> Keeping {
+    pub fn judge_note(&mut self, note: &Received, request: bool, effects: &mut Effects) -> Keeping {
         let thread = self.all.entry(note.contact).or_default();
         // The number of notes in a request is bounded, because any device can send them (MSG-35).
         if request && thread.notes.len() >= REQUEST_NOTES_MAX {
@@ -245,17 +248,17 @@ impl Threads {
         if self.find_twin(note).is_some() {
             // The writer's vault was restored and gives a new number to a note that is already
             // stored (MSG-108).
-            self.record_arrival(note.contact, note.era, note.seq, step);
+            self.record_arrival(note.contact, note.era, note.seq, effects);
             return Keeping::Known;
         }
         let thread = self.all.entry(note.contact).or_default();
         let kept = thread.quota.try_take(note.body.bytes(), thread.unseen, note.at);
-        store_quota(note.contact, &thread.quota, step);
+        store_quota(note.contact, &thread.quota, effects);
         if kept {
             return Keeping::Keep;
         }
         // The note counts as not arrived, so the writer gets no receipt (MSG-51).
-        step.show(Event::Contact(note.contact));
+        effects.show(Event::Contact(note.contact));
         Keeping::Leave
     }
 
@@ -286,14 +289,14 @@ impl Threads {
 
     /// Records the number of an arrived note. If the contact has too many eras, the one that was
     /// silent longest is dropped (MSG-109).
-    fn record_arrival(&mut self, contact: ContactId, era: Era, seq: u32, step: &mut Step) {
-        self.make_room(contact, era, step);
+    fn record_arrival(&mut self, contact: ContactId, era: Era, seq: u32, effects: &mut Effects) {
+        self.make_room(contact, era, effects);
         let (arrived, _) = self.all.entry(contact).or_default().open_window(era);
         arrived.insert(seq);
-        self.store_windows(contact, era, step);
+        self.store_windows(contact, era, effects);
     }
 
-    fn make_room(&mut self, contact: ContactId, era: Era, step: &mut Step) {
+    fn make_room(&mut self, contact: ContactId, era: Era, effects: &mut Effects) {
         let Some(thread) = self.all.get(&contact) else { return };
         if thread.windows.contains_key(&era) || thread.windows.len() < ERAS_MAX {
             return;
@@ -307,11 +310,11 @@ impl Threads {
         if let Some(thread) = self.all.get_mut(&contact) {
             thread.windows.remove(&silent);
         }
-        step.drop_row(RecordKind::Seen, key_seen(contact, silent));
+        effects.drop_row(RecordKind::Seen, key_seen(contact, silent));
     }
 
     /// Stores a received note.
-    pub fn store_received(&mut self, id: NoteId, note: Received, step: &mut Step) {
+    pub fn store_received(&mut self, id: NoteId, note: Received, effects: &mut Effects) {
         let contact = note.contact;
         let era = note.era;
         let stored = StoredNote {
@@ -332,13 +335,14 @@ impl Threads {
             again: false,
             voided: false,
             facts: Vec::new(),
+            life: None,
             why: WaitReason::Sending,
         };
-        self.record_arrival(contact, era, note.seq, step);
-        self.insert(id, stored, step);
-        self.store(id, step);
-        step.show(Event::Note(contact, id));
-        step.show(Event::Contact(contact));
+        self.record_arrival(contact, era, note.seq, effects);
+        self.insert(id, stored, effects);
+        self.store(id, effects);
+        effects.show(Event::Note(contact, id));
+        effects.show(Event::Contact(contact));
     }
 
     /// Records numbers that the writer gave up: they leave no gap, and a late note is not shown.
@@ -348,14 +352,14 @@ impl Threads {
         era: Era,
         from: u32,
         to: u32,
-        step: &mut Step,
+        effects: &mut Effects,
     ) {
-        self.make_room(contact, era, step);
+        self.make_room(contact, era, effects);
         let (arrived, read) = self.all.entry(contact).or_default().open_window(era);
         // A range beyond the window is not recorded; the writer repeats it.
         arrived.void_range(from, to);
         read.void_range(from, to);
-        self.store_windows(contact, era, step);
+        self.store_windows(contact, era, effects);
     }
 
     /// Marks the thread up to `last` as seen. Returns true if read receipts are owed. `says` is
@@ -365,7 +369,7 @@ impl Threads {
         contact: ContactId,
         last: NoteId,
         says: bool,
-        step: &mut Step,
+        effects: &mut Effects,
     ) -> bool {
         let Some(thread) = self.all.get_mut(&contact) else { return false };
         let mut eras = BTreeSet::new();
@@ -376,16 +380,16 @@ impl Threads {
             };
             note.seen = true;
             thread.unseen.subtract(note.body_bytes());
-            store_note(id, note, step);
+            store_note(id, note, effects);
             if let Some((_, read)) = thread.windows.get_mut(&note.era).filter(|_| says) {
                 let _ = read.insert(note.seq);
                 eras.insert(note.era);
             }
         }
         for era in &eras {
-            self.store_windows(contact, *era, step);
+            self.store_windows(contact, *era, effects);
         }
-        step.show(Event::Contact(contact));
+        effects.show(Event::Contact(contact));
         !eras.is_empty()
     }
 
@@ -402,26 +406,26 @@ impl Threads {
 
     /// Adds a fact about a note of ours, which is shown at once. `due` is the end of the carrier's
     /// attempts.
-    pub fn add_fact(&mut self, id: NoteId, fact: Fact, due: Option<Time>, step: &mut Step) {
+    pub fn add_fact(&mut self, id: NoteId, fact: Fact, due: Option<Time>, effects: &mut Effects) {
         let Some(note) = self.notes.get_mut(&id) else { return };
         let news = evidence::add_fact(&mut note.facts, fact);
         if fact.what == FactKind::Handed {
             note.due = due;
-            step.set_timer(Due::Note(id), note.due());
+            effects.set_timer(Due::Note(id), note.due());
         } else if !news {
             return;
         }
-        step.show_early(Event::State(note.contact, id));
-        store_note(id, note, step);
+        effects.show_early(Event::State(note.contact, id));
+        store_note(id, note, effects);
     }
 
     /// Sets the reason why a note waits, and shows a change.
-    pub fn set_wait_reason(&mut self, id: NoteId, why: WaitReason, step: &mut Step) {
+    pub fn set_wait_reason(&mut self, id: NoteId, why: WaitReason, effects: &mut Effects) {
         if let Some(note) = self.notes.get_mut(&id)
             && note.why != why
         {
             note.why = why;
-            step.show(Event::State(note.contact, id));
+            effects.show(Event::State(note.contact, id));
         }
     }
 
@@ -432,51 +436,61 @@ impl Threads {
         era: Era,
         seq: u32,
         by: CarrierId,
-        step: &mut Step,
+        effects: &mut Effects,
     ) {
-        self.update_note(id, step, |note| {
+        self.update_note(id, effects, |note| {
             (note.era, note.seq, note.again) = (era, seq, false);
             (note.carrier, note.why) = (Some(by), WaitReason::Sending);
         });
     }
 
     /// Marks a note for sealing under a new number.
-    pub fn renumber_note(&mut self, id: NoteId, step: &mut Step) {
-        self.update_note(id, step, |note| {
+    pub fn renumber_note(&mut self, id: NoteId, effects: &mut Effects) {
+        self.update_note(id, effects, |note| {
             (note.seq, note.again, note.voided, note.why) = (0, true, false, WaitReason::Sending);
         });
     }
 
     /// Marks a note for sealing again, because its session is lost.
-    pub fn mark_for_resealing(&mut self, id: NoteId, step: &mut Step) {
-        self.update_note(id, step, |note| (note.again, note.why) = (true, WaitReason::Sending));
+    pub fn mark_for_resealing(&mut self, id: NoteId, effects: &mut Effects) {
+        self.update_note(id, effects, |note| (note.again, note.why) = (true, WaitReason::Sending));
     }
 
     /// Raises the lowest level of our notes that no carrier took yet.
-    pub fn raise_level_min(&mut self, contact: ContactId, level_min: u8, step: &mut Step) {
+    pub fn raise_level_min(&mut self, contact: ContactId, level_min: u8, effects: &mut Effects) {
         for id in self.thread_notes(contact).collect::<Vec<_>>() {
             // A note that a carrier took has already left under its old level (MSG-89).
             let waits = |note: &StoredNote| !note.incoming && note.facts.is_empty();
             if self.notes.get(&id).is_some_and(|note| waits(note) && note.level_min < level_min) {
-                self.update_note(id, step, |note| note.level_min = level_min);
+                self.update_note(id, effects, |note| note.level_min = level_min);
             }
         }
     }
 
-    /// Records that the number of a note was declared void.
-    pub fn mark_voided(&mut self, id: NoteId, step: &mut Step) {
-        self.update_note(id, step, |note| note.voided = true);
+    /// Sets the lowest level of a note of ours that no carrier took yet.
+    pub fn set_level_min(&mut self, id: NoteId, level_min: u8, effects: &mut Effects) {
+        self.update_note(id, effects, |note| note.level_min = level_min);
     }
 
-    fn update_note(&mut self, id: NoteId, step: &mut Step, change: impl FnOnce(&mut StoredNote)) {
+    /// Records that the number of a note was declared void.
+    pub fn mark_voided(&mut self, id: NoteId, effects: &mut Effects) {
+        self.update_note(id, effects, |note| note.voided = true);
+    }
+
+    fn update_note(
+        &mut self,
+        id: NoteId,
+        effects: &mut Effects,
+        change: impl FnOnce(&mut StoredNote),
+    ) {
         if let Some(note) = self.notes.get_mut(&id) {
             change(note);
-            store_note(id, note, step);
+            store_note(id, note, effects);
         }
     }
 
     /// Deletes a note on this device, in any state.
-    pub fn remove_note(&mut self, id: NoteId, step: &mut Step) {
+    pub fn remove_note(&mut self, id: NoteId, effects: &mut Effects) {
         let Some(note) = self.notes.remove(&id) else { return };
         if let Some(thread) = self.all.get_mut(&note.contact) {
             thread.notes.remove(&id);
@@ -487,22 +501,22 @@ impl Threads {
         self.by_number.remove(&(note.contact, note.era, note.seq));
         self.by_sent.remove(&(note.contact, note.sent, id));
         self.by_client.remove(&note.client);
-        step.set_timer(Due::Note(id), None);
-        step.drop_row(RecordKind::Note, key64(id.0));
-        step.show(Event::Gone(note.contact, id));
+        effects.set_timer(Due::Note(id), None);
+        effects.drop_row(RecordKind::Note, key64(id.0));
+        effects.show(Event::Gone(note.contact, id));
     }
 
     /// Deletes the thread of a contact.
-    pub fn forget_contact(&mut self, contact: ContactId, step: &mut Step) {
+    pub fn forget_contact(&mut self, contact: ContactId, effects: &mut Effects) {
         for note in self.thread_notes(contact).collect::<Vec<_>>() {
-            self.remove_note(note, step);
+            self.remove_note(note, effects);
         }
         let Some(thread) = self.all.remove(&contact) else { return };
         for era in thread.windows.keys() {
-            step.drop_row(RecordKind::Seen, key_seen(contact, *era));
+            effects.drop_row(RecordKind::Seen, key_seen(contact, *era));
         }
         if thread.quota.stored_form().is_some() {
-            step.drop_row(RecordKind::Quota, key32(contact.0));
+            effects.drop_row(RecordKind::Quota, key32(contact.0));
         }
     }
 
@@ -518,11 +532,11 @@ impl Threads {
     }
 
     /// Loads a stored note.
-    pub fn load_note(&mut self, id: NoteId, note: StoredNote, step: &mut Step) {
-        self.insert(id, note, step);
+    pub fn load_note(&mut self, id: NoteId, note: StoredNote, effects: &mut Effects) {
+        self.insert(id, note, effects);
     }
 
-    fn insert(&mut self, id: NoteId, note: StoredNote, step: &mut Step) {
+    fn insert(&mut self, id: NoteId, note: StoredNote, effects: &mut Effects) {
         let thread = self.all.entry(note.contact).or_default();
         thread.notes.insert(id);
         if note.incoming && !note.seen {
@@ -534,42 +548,42 @@ impl Threads {
         } else {
             self.by_client.insert(note.client, id);
         }
-        step.set_timer(Due::Note(id), note.due());
+        effects.set_timer(Due::Note(id), note.due());
         self.notes.insert(id, note);
     }
 
-    fn store(&self, id: NoteId, step: &mut Step) {
+    fn store(&self, id: NoteId, effects: &mut Effects) {
         if let Some(note) = self.notes.get(&id) {
-            store_note(id, note, step);
+            store_note(id, note, effects);
         }
     }
 
-    fn store_windows(&self, contact: ContactId, era: Era, step: &mut Step) {
+    fn store_windows(&self, contact: ContactId, era: Era, effects: &mut Effects) {
         let windows = self.all.get(&contact).and_then(|thread| thread.windows.get(&era));
         if let Some(windows) = windows {
             let key = key_seen(contact, era);
             let value = write_windows(windows);
-            step.put(RecordKind::Seen, key, value);
+            effects.put(RecordKind::Seen, key, value);
         }
     }
 
     /// Writes the rows of all threads.
-    pub fn put_records(&self, step: &mut Step) {
-        self.notes.iter().for_each(|(id, note)| store_note(*id, note, step));
+    pub fn put_records(&self, effects: &mut Effects) {
+        self.notes.iter().for_each(|(id, note)| store_note(*id, note, effects));
         for (contact, thread) in &self.all {
-            thread.windows.keys().for_each(|era| self.store_windows(*contact, *era, step));
-            store_quota(*contact, &thread.quota, step);
+            thread.windows.keys().for_each(|era| self.store_windows(*contact, *era, effects));
+            store_quota(*contact, &thread.quota, effects);
         }
     }
 }
 
-fn store_note(id: NoteId, note: &StoredNote, step: &mut Step) {
-    step.put_until(RecordKind::Note, key64(id.0), note.bucket(), note.write());
+fn store_note(id: NoteId, note: &StoredNote, effects: &mut Effects) {
+    effects.put_until(RecordKind::Note, key64(id.0), note.bucket(), note.write());
 }
 
-fn store_quota(contact: ContactId, quota: &Quota, step: &mut Step) {
+fn store_quota(contact: ContactId, quota: &Quota, effects: &mut Effects) {
     if let Some(value) = quota.stored_form() {
-        step.put(RecordKind::Quota, key32(contact.0), value);
+        effects.put(RecordKind::Quota, key32(contact.0), value);
     }
 }
 

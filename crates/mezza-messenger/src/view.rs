@@ -16,7 +16,7 @@ use crate::io::{
     CarrierCaps, CarrierId, ContactId, DeliveryProblem, LeftRelay, MailboxId, NetworkAddress,
     NoiseGrade, NoteId, Places,
 };
-use crate::policy::Policy;
+use crate::policy::{NoteLife, Policy};
 
 /// Our identity, as shown to the user.
 #[derive(Clone)]
@@ -64,7 +64,7 @@ pub struct NetworkView {
     pub rounds_used: u64,
     /// The budgets of all services in this period.
     pub budgets: Vec<BudgetView>,
-    /// The privacy promise of the config over the rounds of all budgets.
+    /// The privacy (epsilon, delta) that the config promises over the rounds of all budgets.
     pub promise: Option<NetworkPromise>,
     /// The delta that all rounds of all periods have reached, at the epsilon of the promise.
     pub spent: Option<f64>,
@@ -99,7 +99,7 @@ pub struct BudgetView {
     pub rounds: u64,
 }
 
-/// The effects of removing a carrier on the notes and contacts that it serves.
+/// The effects of leaving a carrier's network on the notes and contacts that it serves.
 #[derive(Clone, Debug, Default)]
 pub struct LeavingView {
     /// Number of our notes without a receipt that go by another allowed carrier.
@@ -188,29 +188,30 @@ pub struct ContactView {
     pub trouble: Option<DeliveryProblem>,
     /// True if another contact with another key has or claims the same name (MSG-7).
     pub namesake: bool,
-    /// Notes that a restore of either side has left open.
+    /// Number of notes whose fate is unknown after a restore of either side.
     pub restored: Option<RestoredView>,
 }
 
-/// Notes of a contact that a restore has left open.
+/// Notes to a contact whose fate is unknown after a restore.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RestoredView {
-    /// When the backup was made from which this device comes; `None`: it comes from none.
+    /// Time when the backup was made from which this device was restored; `None` if it was not
+    /// restored.
     pub made: Option<Time>,
-    /// Own notes that are on the contact's device and not here.
+    /// Number of own notes that are on the contact's device and not here.
     pub ahead: u32,
-    /// Own notes that may have been sent since the backup.
+    /// Number of own notes that may have been sent since the backup.
     pub unsure: usize,
-    /// Own notes that the contact had and lost.
+    /// Number of own notes that the contact had and lost.
     pub lost: usize,
 }
 
-/// The doubt about a note that a restore has left.
+/// The reason why the fate of a note is unknown after a restore.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RestoreMark {
-    /// It may have been sent since this backup: the user decides.
+    /// The note may have been sent since the backup of this time was made: the user decides.
     Unsure(Time),
-    /// It was on the contact's device, which was restored without it.
+    /// The contact's device had the note and was restored without it.
     Lost,
 }
 
@@ -340,8 +341,12 @@ pub struct NoteView {
     pub level: Option<u8>,
     /// The lowest level that applied when the note was written.
     pub level_min: u8,
-    /// The doubt about it that a restore has left.
+    /// The reason why the fate of the note is unknown after a restore, if it is.
     pub mark: Option<RestoreMark>,
+    /// Time at which the devices that carry the note now drop it; `None` if no device carries it.
+    pub carried_until: Option<Time>,
+    /// The life that the user chose for this note alone.
+    pub life: Option<NoteLife>,
 }
 
 /// A connection that the device keeps.
@@ -355,11 +360,11 @@ pub struct ConnectionView {
     pub own: bool,
     /// True if the connection is up.
     pub up: bool,
-    /// Numbers of our mailboxes there.
+    /// Counts of our mailboxes there.
     pub places: Places,
-    /// The mailboxes left there, if the relay was replaced.
+    /// Our remaining mailboxes there, if the relay was replaced.
     pub left: Option<LeftRelay>,
-    /// Abilities of the connection.
+    /// Properties of the connection.
     pub caps: CarrierCaps,
 }
 
@@ -368,7 +373,7 @@ pub struct ConnectionView {
 pub struct CarrierEstimate {
     /// The carrier of the estimate.
     pub carrier: CarrierId,
-    /// The present abilities of the carrier.
+    /// The present properties of the carrier.
     pub caps: CarrierCaps,
     /// `Ok` if the carrier is up, otherwise the reason why it is down.
     pub up: Result<(), WaitReason>,

@@ -31,7 +31,7 @@ const OPEN: Time = Time::from_ms(1_000_000_000);
 const ID: RoundId = RoundId { service: Service::Conversation, round: 0 };
 const MIXES: usize = 3;
 
-/// Three mixes, what their jobs took, and what came back to the entry.
+/// Three mixes, the time that their jobs took, and the replies that returned to the entry server.
 struct Network {
     mixes: Vec<Mix>,
     rng: ChaCha20Rng,
@@ -139,7 +139,7 @@ impl Network {
         self.feed_input(at, Input::Frame(from, Frame::Round(ID, body)));
     }
 
-    /// Keys and signatures, and the noise that is made ahead of time.
+    /// Announces a round: creates keys and signatures, and the noise that is made ahead of time.
     fn announce_round(&mut self, config: &Config) -> Settings {
         (0..MIXES).for_each(|at| self.send_frame(at, Neighbour::Coordinator, FrameBody::NewRound));
         let keys = self.out.drain(..).filter_map(|body| match body {
@@ -162,7 +162,7 @@ impl Network {
     }
 }
 
-/// Onions of users who meet in pairs.
+/// Returns the onions of users who meet in pairs.
 fn make_onions(
     kernel: &dyn Kernel,
     settings: &Settings,
@@ -185,7 +185,8 @@ fn make_onions(
     wrapped.collect::<Vec<_>>().concat()
 }
 
-/// Shared-secret computations of this kernel in a second: what limits a mix.
+/// Returns the number of X25519 multiplications (ladders) per second of this kernel, which limits
+/// the speed of a mix.
 fn ladders_per_second() -> f64 {
     let points = vec![BASE; 4_096];
     let mut out = vec![[0; 32]; 4_096];
@@ -220,7 +221,7 @@ fn main() {
     assert_eq!(replies.sum::<u32>(), users, "everybody gets a reply");
     let noise = net.took.get("noise").copied().unwrap_or_default();
     let rate = f64::from(users) / (took + noise).as_secs_f64();
-    // Ladders: 3 N for the users and 6 mu for the noise of two mixes.
+    // A round takes 3 N multiplications for its N users, and 6 mu for the noise of two mixes.
     let ladders = ladders_per_second();
     let limit = f64::from(users) * ladders / (3.0 * f64::from(users) + 6.0 * f64::from(mu));
     println!("kernel {}, {users} users, mu {mu}, one thread", fastest_kernel().name());

@@ -1,8 +1,9 @@
 //! Tests whether time depends on secrets: [`mezza_sim::timing`] on signing with a fixed and with random
 //! keys, and on messages whose tag is wrong in its first or in its last byte.
 //!
-//! `cargo run --release -p mezza-ratchet --example ratchet_timing -- 100000` takes so many measurements each,
-//! and exits with 1 if |t| reaches 4.5 somewhere, or stays below for a comparison that leaks.
+//! `cargo run --release -p mezza-ratchet --example ratchet_timing -- 100000` takes this number of
+//! measurements for each operation. It exits with 1 if |t| reaches 4.5 for an operation, or stays
+//! below for a comparison that leaks.
 #![expect(clippy::disallowed_methods, reason = "it measures time")]
 #![expect(clippy::print_stdout, reason = "it prints")]
 
@@ -24,7 +25,7 @@ fn measure_ns(f: impl FnOnce()) -> f64 {
     begun.elapsed().as_secs_f64() * 1e9
 }
 
-/// A fixed key against random ones.
+/// Returns the t statistic of signing with a fixed key against random keys.
 fn time_signing<H: Hash512>(count: usize) -> f64 {
     welch_t(count, |class, dice| {
         let random = Secret::<32>::random(dice.rng());
@@ -36,7 +37,8 @@ fn time_signing<H: Hash512>(count: usize) -> f64 {
     })
 }
 
-/// A tag that is wrong in its first byte against one that is wrong in its last.
+/// Returns the t statistic of opening a message with a tag that is wrong in its first byte, against
+/// one wrong in its last.
 fn time_opening<S: Suite>(count: usize, tag_bytes: usize) -> f64 {
     let key = Secret::copy_from(&[3; 32]);
     let mut sealed = vec![0; S::Aead::NONCE_BYTES];
@@ -53,7 +55,8 @@ fn time_opening<S: Suite>(count: usize, tag_bytes: usize) -> f64 {
     })
 }
 
-/// A comparison that stops at the first difference; the test must catch it.
+/// Returns the t statistic of a comparison that stops at the first difference; the test must detect
+/// it.
 fn time_leaky_comparison(count: usize) -> f64 {
     let right = [0; 256];
     welch_t(count, |class, _| {

@@ -1,4 +1,5 @@
-//! Two people, from a published bundle to a healed conversation.
+//! Two people, from a published bundle to a conversation that has recovered from a theft of the
+//! state.
 //!
 //! Run it with `cargo run -p mezza-ratchet --example two_parties`.
 #![expect(clippy::print_stdout, reason = "it runs in a terminal")]
@@ -37,7 +38,7 @@ fn main() -> Result<(), Failure> {
         checked.initiate_session(&initiator, base, one_time.first().copied(), &mut rng)?;
     let mut ours = Talk::new(initiator.public_key(), responder.public_key());
     let mut theirs = Talk::new(responder.public_key(), initiator.public_key());
-    // These changes, and those below, go to the disk before a message leaves.
+    // The changes, like those of all later steps, must be on disk before a message is sent.
     let _changes = ours.add_session(session, now);
 
     // initiator -> responder: first message (identity, base key, ids, list, ratchet key 1)

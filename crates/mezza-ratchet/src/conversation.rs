@@ -225,6 +225,12 @@ impl<B: Backend> Conversation<B> {
         !self.sessions.is_empty()
     }
 
+    /// Returns true if the active session can seal a message at `now`: it was answered within 30
+    /// days of its begin, or is not that old, and its sending chain is not used up.
+    pub fn can_seal(&self, now: Time) -> bool {
+        self.active_session().is_some_and(|active| active.check_limits(now).is_ok())
+    }
+
     /// Returns true if the active session still waits for the first reply.
     pub fn is_pending(&self) -> bool {
         self.active_session().is_some_and(Session::is_pending)

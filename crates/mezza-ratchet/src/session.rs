@@ -155,6 +155,10 @@ impl<B: Backend> Session<B> {
         each!(self, r => r.fits_body(body_bytes, padding))
     }
 
+    pub(crate) fn check_limits(&self, now: Time) -> Result<(), SealError> {
+        each!(self, r => r.check_limits(now))
+    }
+
     pub(crate) fn seal(
         &mut self,
         body: &[u8],

@@ -85,7 +85,7 @@ pub struct LinkPair {
 }
 
 impl LinkPair {
-    /// Returns the pair of `own` in this role with `peer`.
+    /// Returns the pair in which `own` has this role and `peer` has the other one.
     pub const fn from_role(role: LinkRole, own: LinkId, peer: LinkId) -> Self {
         match role {
             LinkRole::Initiator => Self { initiator: own, responder: peer },

@@ -20,7 +20,7 @@ pub const PARTIAL: u8 = 0x01;
 pub const NEXT: u8 = 0x02;
 /// The bits of F: 0 whole, 1 first, 2 middle, 3 last fragment.
 pub const FRAGMENT: u8 = 0x0c;
-/// The shift of F.
+/// The position of the bits of F in the byte of flags.
 pub const FRAGMENT_SHIFT: u8 = 2;
 /// Maximum number of fragments of one frame.
 pub const FRAGMENTS_MAX: usize = 4;

@@ -73,9 +73,9 @@ pub struct Pairing<S: LinkSuite> {
     session_id: [u8; TAG_BYTES],
     /// Random bytes of the initiator; used only in a pairing with digits.
     coins: [u8; 16],
-    /// The request of this run.
+    /// The request (B1 or S1) of this run.
     first: Vec<u8>,
-    /// The response of this run.
+    /// The response (B2 or S2) of this run.
     second: Vec<u8>,
     /// The frame that the initiator repeats.
     asks: Vec<u8>,

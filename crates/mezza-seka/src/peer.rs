@@ -242,7 +242,7 @@ impl<S: LinkSuite> Peer<S> {
             (LinkRole::Initiator, Some(Ke1::KIND)) | (LinkRole::Responder, Some(Nudge::KIND)) => {
                 self.heard_own_role(arrival.frame, arrival.now)
             }
-            // SEKA-10.
+            // A frame that the peer's role never sends is dropped (SEKA-10).
             _ => Err(LinkError::Refused),
         }
     }

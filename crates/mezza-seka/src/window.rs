@@ -4,7 +4,7 @@ use crate::limits::WINDOW_FRAMES;
 
 /// Bits of a word.
 const WORD_BITS: u32 = 64;
-/// Words of the ring: twice the window, so that words are cleared ahead of it.
+/// Number of words in the ring: twice the window, so that words ahead of it can be cleared.
 const WORDS: usize = 2 * (WINDOW_FRAMES / WORD_BITS) as usize;
 
 /// The seen packet numbers of one direction; all below `next - WINDOW_FRAMES` count as seen.

@@ -1,4 +1,5 @@
-//! The servers: a mesh node, the relay, the three roles of a mixnet, and the daemon of links. Floor 3.
+//! The servers: a guard, a mesh node, the relay, the three roles of a mixnet, and the daemon of
+//! links. Floor 3.
 //!
 //! This crate has no command line: the program `mezza` runs the servers, and the lab measures them.
 
@@ -7,6 +8,7 @@
 #![warn(unreachable_pub)]
 #![allow(rustdoc::private_intra_doc_links, reason = "this crate is read with its private items")]
 
+pub mod guard;
 pub mod mesh;
 pub mod mixnet;
 pub mod relay;

@@ -1,6 +1,6 @@
-//! A mesh node as a process of its own: sockets and clocks around the machine of `mezza-mesh`, and a
-//! control socket beside it. It has no vault and no secret. Cells
-//! that are carried for hours have a copy on the disk.
+//! A mesh node as a process of its own: sockets and clocks around the state machine of
+//! `mezza-mesh`, and a control socket. It has no vault and no secret. Cells that live for hours are
+//! also stored on disk.
 
 pub mod ble;
 mod cell_store;

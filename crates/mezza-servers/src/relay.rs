@@ -9,7 +9,8 @@
 //! push cannot race. Inside a transaction it inserts the mail,
 //! hands it to an online watcher, commits, and only then answers the sender with DONE 0.
 //!
-//! Kept per mail: box, hour of expiry, envelope. Neither the store nor the log names its sender.
+//! The relay stores for each mail: mailbox, hour of expiry, envelope. Neither the store nor the log
+//! names the sender.
 
 mod connection;
 pub(crate) mod date;

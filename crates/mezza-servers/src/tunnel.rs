@@ -79,7 +79,7 @@ pub enum TunnelEvent {
         link: u16,
         /// The number of the write.
         seq: u64,
-        /// True if it is durable.
+        /// True if the write is durable.
         ok: bool,
     },
     /// A request came over the control socket.

@@ -81,7 +81,8 @@ struct Contact {
 struct Alarm {
     /// The time of the wake-up; the highest time while the device sends.
     at: u64,
-    /// Queued events for this device, so that none is pushed twice. Others are ignored.
+    /// Times of queued events for this device, so that no event is pushed twice. Other events are
+    /// ignored.
     queued: [u64; 3],
 }
 

@@ -1,6 +1,7 @@
 //! How many mails of 1 KiB a relay makes durable in a second: `durable_puts [FOLDER] [POSTGRES-URL]`.
 //!
-//! Beside it, in the same run: the same without waiting for the disk, and with one commit each.
+//! For comparison, the same run also measures puts without waiting for the disk, and puts with one
+//! commit each.
 #![allow(clippy::print_stdout, reason = "a program for a terminal")]
 
 use std::env;
@@ -9,9 +10,9 @@ use std::path::PathBuf;
 use mezza::testing::puts::{durable_puts, puts_into, single_puts};
 use mezza::testing::servers::relay::{RelayError, StoreSpec};
 
-/// Enough that the write-ahead log is copied into the file several times.
+/// Number of puts, enough that the write-ahead log is copied into the file several times.
 const PUTS: u64 = 100_000;
-/// Fewer, because each waits for the disk alone.
+/// Number of puts with one commit each; fewer, because each waits for the disk alone.
 const SINGLE_PUTS: u64 = 2_000;
 
 #[tokio::main]

@@ -4,6 +4,7 @@
 //! Adapters hold no state but live connections. Every connection has a serial number within its
 //! carrier, so that late reports of a closed connection are dropped.
 
+pub(crate) mod link;
 pub(crate) mod mesh;
 pub(crate) mod mixnet;
 mod pace;
@@ -11,13 +12,15 @@ pub(crate) mod relay;
 
 use std::time::Instant;
 
-use mezza_core::Time;
+use mezza_core::{Secret, Time};
 use mezza_messenger::card::RelayKey;
+use mezza_messenger::carriers::link::LinkReport;
 use mezza_messenger::carriers::mixnet::{MixnetCover, MixnetLine};
-use mezza_messenger::{CarrierId, CarrierInput, CarrierOutput, MeshInput, RelayInput};
+use mezza_messenger::{CarrierId, CarrierInput, CarrierOutput, ContactId, MeshInput, RelayInput};
 use mezza_mixnet::wire::Frame;
 use tokio::sync::mpsc;
 
+use link::LinkAdapter;
 use mesh::MeshAdapter;
 use mezza_host::api::json::HealthLine;
 use mezza_host::api::words::CarrierFacts;
@@ -27,7 +30,10 @@ use mezza_host::process::rng::OsRng;
 use mixnet::MixnetAdapter;
 use relay::{RelayAdapter, RelayCommands};
 
+pub use link::LinkListen;
+pub(crate) use link::{Listening, PairingState};
 pub use mesh::MeshPlace;
+pub(crate) use mezza_messenger::carriers::link::{PairRequest, PairingStep};
 pub use relay::Dialer;
 
 /// Orders that may wait for one connection; a device has fewer in flight.
@@ -128,39 +134,84 @@ pub(crate) struct Adapters<E> {
     relay: RelayAdapter<E>,
     mixnet: MixnetAdapter<E>,
     mesh: MeshAdapter<E>,
+    link: LinkAdapter<E>,
 }
 
 impl<E: From<ConnectionReport> + Send + 'static> Adapters<E> {
     /// Makes the adapters, without connections.
     pub(crate) fn new(means: CarrierMeans, clock: Clock, jobs: &mpsc::Sender<E>) -> Self {
-        let CarrierMeans { dialer, mesh } = means;
+        let CarrierMeans { dialer, mesh, link } = means;
         let reporter = |carrier| Reporter::new(carrier, jobs.clone());
         Self {
             relay: RelayAdapter::new(dialer, clock.clone(), reporter(CarrierId::RELAY)),
             mixnet: MixnetAdapter::new(clock.clone(), reporter(CarrierId::MIXNET)),
-            mesh: MeshAdapter::new(mesh, clock, reporter(CarrierId::MESH)),
+            mesh: MeshAdapter::new(mesh, clock.clone(), reporter(CarrierId::MESH)),
+            link: LinkAdapter::new(link, clock, reporter(CarrierId::LINK)),
         }
     }
 
-    fn all_adapters(&self) -> [(CarrierId, &dyn Adapter); 3] {
+    fn all_adapters(&self) -> [(CarrierId, &dyn Adapter); 4] {
         [
             (CarrierId::RELAY, &self.relay),
             (CarrierId::MIXNET, &self.mixnet),
             (CarrierId::MESH, &self.mesh),
+            (CarrierId::LINK, &self.link),
         ]
     }
 
-    fn all_mut(&mut self) -> [(CarrierId, &mut dyn Adapter); 3] {
+    fn all_mut(&mut self) -> [(CarrierId, &mut dyn Adapter); 4] {
         [
             (CarrierId::RELAY, &mut self.relay),
             (CarrierId::MIXNET, &mut self.mixnet),
             (CarrierId::MESH, &mut self.mesh),
+            (CarrierId::LINK, &mut self.link),
         ]
     }
 
     /// Begins to serve a device that was opened. Returns the first inputs for it.
-    pub(crate) fn on_device_open(&mut self) -> Option<CarrierInput> {
-        self.mesh.on_device_open()
+    pub(crate) fn on_device_open(&mut self) -> Vec<CarrierInput> {
+        let link = self.link.on_device_open();
+        self.mesh.on_device_open().into_iter().chain([link]).collect()
+    }
+
+    /// Begins a pairing for the user. Returns the input for the device.
+    pub(crate) fn begin_pairing(&mut self, request: PairRequest) -> CarrierInput {
+        self.link.begin_pairing(request)
+    }
+
+    /// Returns the input with the user's decision about the digits of a pairing.
+    pub(crate) fn confirm_pairing(&self, equal: bool) -> CarrierInput {
+        self.link.make_input(LinkReport::Confirm { equal })
+    }
+
+    /// Returns the input that ends the pairing.
+    pub(crate) fn cancel_pairing(&self) -> CarrierInput {
+        self.link.make_input(LinkReport::CancelPairing)
+    }
+
+    /// Returns the input with another address of a paired device.
+    pub(crate) fn set_link_address(&self, contact: ContactId, address: String) -> CarrierInput {
+        self.link.make_input(LinkReport::SetAddress { contact, address })
+    }
+
+    /// Returns the input that joins a guard.
+    pub(crate) fn join_guard(&self, address: String, key: Secret<32>) -> CarrierInput {
+        self.link.make_input(LinkReport::JoinGuard { address, key })
+    }
+
+    /// Returns the input that leads the link to a contact through the guard, or around it.
+    pub(crate) fn set_guard_dest(&self, contact: ContactId, dest: Option<u16>) -> CarrierInput {
+        self.link.make_input(LinkReport::SetGuardDest { contact, dest })
+    }
+
+    /// Returns what the listener for paired devices has done, or `None` while it starts.
+    pub(crate) fn listening(&self) -> Option<Listening> {
+        self.link.listening()
+    }
+
+    /// Returns the pairing in progress, or the last one.
+    pub(crate) fn pairing(&self) -> Option<&PairingState> {
+        self.link.pairing()
     }
 
     /// Carries out an order of the device for a carrier. `doubted` is true if the vault was
@@ -170,6 +221,7 @@ impl<E: From<ConnectionReport> + Send + 'static> Adapters<E> {
             CarrierOutput::Relay(order) => self.relay.carry_out_order(order),
             CarrierOutput::Mixnet(order) => self.mixnet.carry_out_order(order, doubted),
             CarrierOutput::Mesh(order) => self.mesh.carry_out_order(order),
+            CarrierOutput::Link(order) => self.link.carry_out_order(order),
         }
     }
 
@@ -192,7 +244,7 @@ impl<E: From<ConnectionReport> + Send + 'static> Adapters<E> {
         self.all_adapters().iter().any(|(_, one)| one.is_reachable())
     }
 
-    /// The user goes on with a restored vault: starts the dial that waited for this.
+    /// Starts the dial that waited, because the user decided to continue with a restored vault.
     pub(crate) fn resume_restored(&mut self) {
         self.mixnet.resume_restored();
     }
@@ -207,12 +259,14 @@ impl<E: From<ConnectionReport> + Send + 'static> Adapters<E> {
         self.relay.on_device_gone();
     }
 
-    /// Handles a lock of the device. Its rounds go on if there is a line to the mixnet (MIX-78).
+    /// Handles a lock of the device. If there is a line to the mixnet, its rounds continue
+    /// (MIX-78).
     pub(crate) fn lock_but_for(&mut self, line: Option<LockedLine>, now: Time) {
         let Some(line) = line else { return self.on_device_gone() };
         self.lock_relay();
-        // Keys must not outlive the lock. The mesh node goes on without them.
+        // Keys must not outlive the lock. The mesh node continues without them.
         self.mesh.on_device_gone();
+        self.link.on_device_gone();
         self.mixnet.begin_cover(MixnetCover::new(line, choose_kernel(), now, &mut OsRng));
     }
 
@@ -239,6 +293,8 @@ pub(crate) struct CarrierMeans {
     pub dialer: Dialer,
     /// The mesh node of this home; `None`: this node is in no mesh.
     pub mesh: Option<MeshPlace>,
+    /// Where connections of paired devices are accepted; `None`: nowhere.
+    pub link: Option<LinkListen>,
 }
 
 /// Returns the input that makes the keys of the mesh. `confirmed`: the user confirmed the clock.

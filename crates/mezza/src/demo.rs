@@ -5,6 +5,8 @@
 //! relay  <--TLS-- you  (alice, vault/, passphrase demo)      one process, many parties,
 //!   ^----TLS----- echo (echo/vault/, a device of its own)    nothing shared but the loopback
 //! mixnet: entry, three mixes and a bucket store; both are in it (DEMO NOISE)
+//! mesh: a node beside each of the two devices, on the loopback interface
+//! link: the two devices are paired; yours connects to echo's on a free port
 //! ```
 //!
 //! The check sends a real note and waits for the real response; OK means that both devices
@@ -12,6 +14,8 @@
 
 mod check;
 mod echo;
+mod link;
+mod mesh;
 mod remove;
 mod screen;
 
@@ -26,15 +30,17 @@ use mezza_messenger::relay_wire::MailboxAddress;
 use serde_json::json;
 use tokio::sync::watch;
 
-use crate::carriers::Dialer;
+use crate::carriers::{Dialer, LinkListen, MeshPlace};
 use crate::faces::cli::args::UpArgs;
 use crate::faces::cli::relay::{relay_config, relay_fault};
 use crate::faces::cli::{CliContext, paste, serve};
 use crate::faces::config::Settings;
+use crate::faces::mesh_node::{MeshChoice, MeshNodeThread};
 use crate::faces::ports;
 use crate::faces::served::{self, ServedNode};
 use crate::node::observer::Observer;
 use crate::node::{self, NodeHandle, NodeOptions, RunningNode};
+use mesh::DemoMesh;
 use mezza_host::api::json::{CardFormJson, CardText, ContactJson, NodeStateJson};
 use mezza_host::api::network_uri::NetworkUri;
 use mezza_host::api::{Exit, Fault, words};
@@ -54,6 +60,9 @@ const PASSPHRASE: &[u8] = b"demo";
 const PERSON: &str = "alice";
 /// The name of the contact that answers.
 const ECHO: &str = "echo";
+/// The carriers of the first exchange, in this order. The relay makes the two devices acquainted.
+const CHECKED: [CarrierId; 4] =
+    [CarrierId::RELAY, CarrierId::LINK, CarrierId::MIXNET, CarrierId::MESH];
 /// How long the parties may take to stop.
 const STOP: Duration = Duration::from_millis(1_500);
 
@@ -119,7 +128,7 @@ async fn run_world(
     run_demonstration(context, args, settings, lock).await
 }
 
-/// Runs the demonstration with relay, mixnet and echo.
+/// Runs the demonstration with relay, mixnet, mesh, link and echo.
 async fn run_demonstration(
     context: &CliContext,
     args: &UpArgs,
@@ -134,24 +143,31 @@ async fn run_demonstration(
     screen.show_relay(&relay, context);
     let network = demo::start_network(&context.home).await?;
     screen.show_network();
+    let mesh = DemoMesh::start(&context.home, &echo_home)?;
     let observer = Arc::new(Observer::new(serve::watched_files(&context.home)));
-    let options = options_of(&context.home, &relay, Some(observer));
+    let person = Means { mesh: mesh.of_person(), link: None, observer: Some(observer) };
+    let options = options_of(&context.home, &relay, person);
     let served = ServedNode::open(&context.home, lock, settings.web_port, options).await?;
     wake(&served.node, PERSON, &relay).await?;
     screen.show_person(context);
-    let echo = node::start_node(options_of(&echo_home, &relay, None));
+    let means = Means { mesh: mesh.of_echo(), link: Some(link::LISTEN), observer: None };
+    let echo = node::start_node(options_of(&echo_home, &relay, means));
     wake(&echo.node, ECHO, &relay).await?;
     screen.show_echo();
     join_network(&served.node, &network.uri).await?;
     join_network(&echo.node, &network.uri).await?;
+    let meshed = mesh.make_keys([&served.node, &echo.node]).await;
+    screen.show_mesh(&meshed);
     let contact = introduce_echo(&served.node, &echo.node).await?;
     let answering = tokio::spawn(echo::answer_notes(echo.node.clone()));
+    let parties = Parties { person: &served.node, echo: &echo.node, contact: &contact };
     let done = tokio::select! {
-        done = prove_and_wait(&screen, &served, &contact, args) => done,
+        done = prove_and_wait(&screen, &served, parties, meshed.is_ok(), args) => done,
         signal = until_stopped(served.watch_stop()) => signal.map(|()| Exit::Done),
     };
     answering.abort();
     close_all(served, Some(echo), Some(relay)).await;
+    drop(mesh);
     let _ = tokio::time::timeout(STOP, network.stop()).await;
     done
 }
@@ -160,29 +176,44 @@ async fn run_demonstration(
 async fn prove_and_wait(
     screen: &Screen<'_>,
     served: &ServedNode,
-    contact: &ContactJson,
+    parties: Parties<'_>,
+    has_mesh: bool,
     args: &UpArgs,
 ) -> Result<Exit, Fault> {
     if !args.check {
         screen.open(served);
     }
-    let mut proven = false;
-    for (carrier, patience) in
-        [(CarrierId::RELAY, check::PATIENCE), (CarrierId::MIXNET, check::PATIENCE_OF_ROUNDS)]
-    {
-        let proof = check::exchange_notes(&served.node, contact, carrier, patience).await;
-        screen.show_check(&proof);
-        proven = proof.is_ok();
-        if !proven {
-            break;
-        }
-    }
+    let proven = check_carriers(screen, parties, has_mesh).await;
     // A check that failed because the user locked the vault does not end the demonstration.
     let is_locked = served.node.ask(|shell| Ok(shell.state())).await? == NodeStateJson::Locked;
     if (!proven && !is_locked) || args.check {
         return Ok(if proven { Exit::Done } else { Exit::No });
     }
     std::future::pending().await
+}
+
+/// Checks the carriers in turn. Returns true if a note went to echo and back over each one that is
+/// there.
+async fn check_carriers(screen: &Screen<'_>, parties: Parties<'_>, has_mesh: bool) -> bool {
+    let Parties { person, echo, contact } = parties;
+    let [relay, link, mixnet, mesh] = CHECKED;
+    let is_proven = async |carrier, patience| {
+        let proof = check::exchange_notes(person, contact, carrier, patience).await;
+        screen.show_check(&proof);
+        proof.is_ok()
+    };
+    let [by_relay, by_link, by_mixnet, by_mesh] = check::PATIENCES;
+    if !is_proven(relay, by_relay).await {
+        return false;
+    }
+    // Echo holds the person's card since the first exchange, so the devices can be paired.
+    let joined = link::join_devices(person, echo, contact).await;
+    screen.show_link(&joined);
+    // Without a listener there is no link, and without multicast on the loopback interface no
+    // mesh, as the screen shows.
+    (joined.is_err() || is_proven(link, by_link).await)
+        && is_proven(mixnet, by_mixnet).await
+        && (!has_mesh || is_proven(mesh, by_mesh).await)
 }
 
 /// Serves a home that holds an identity of its user.
@@ -213,9 +244,21 @@ async fn run_own(
     let witness = Some(context.home.state());
     let clock = Clock::system();
     let observer = Some(observer);
-    let mesh = None;
-    let options =
-        NodeOptions { vault, witness, demo: false, idle_lock_s, clock, dialer, mesh, observer };
+    let choice = MeshChoice::of_settings(&context.home, settings)?;
+    let carrying = choice.as_ref().map(MeshNodeThread::start).transpose()?;
+    let mesh = choice.as_ref().map(MeshChoice::place);
+    let link = settings.link_place()?;
+    let options = NodeOptions {
+        vault,
+        witness,
+        demo: false,
+        idle_lock_s,
+        clock,
+        dialer,
+        mesh,
+        link,
+        observer,
+    };
     let served = ServedNode::open(&context.home, lock, settings.web_port, options).await?;
     let unlocked =
         if unattended { serve::unlock_at_start(&served, &args.serve).await } else { Ok(()) };
@@ -225,6 +268,7 @@ async fn run_own(
         until_stopped(served.watch_stop()).await?;
     }
     close_all(served, None, relay).await;
+    drop(carrying);
     unlocked.map(|()| Exit::Done)
 }
 
@@ -244,15 +288,33 @@ async fn close_all(served: ServedNode, echo: Option<RunningNode>, relay: Option<
     tokio::join!(served.close(), echo, relay);
 }
 
-fn options_of(home: &Home, relay: &DemoRelay, observer: Option<Arc<Observer>>) -> NodeOptions {
+/// The two devices of the demonstration.
+#[derive(Clone, Copy)]
+struct Parties<'a> {
+    person: &'a NodeHandle,
+    echo: &'a NodeHandle,
+    /// Echo as a contact of the person.
+    contact: &'a ContactJson,
+}
+
+/// The means of a party that differ from those of the other one.
+struct Means {
+    mesh: MeshPlace,
+    /// The address on which paired devices are accepted; `None`: this device only connects.
+    link: Option<LinkListen>,
+    observer: Option<Arc<Observer>>,
+}
+
+fn options_of(home: &Home, relay: &DemoRelay, means: Means) -> NodeOptions {
+    let Means { mesh, link, observer } = means;
     let tap = observer.clone().map(|observer| observer as Arc<dyn Tap>);
     let dialer = Dialer { at_home: BTreeMap::from([relay.at_home()]), tap, demo: true };
     // A demonstration protects nothing, so it writes no witness outside of its home.
     let vault = home.vault();
     let witness = None;
     let clock = Clock::system();
-    let mesh = None;
-    NodeOptions { vault, witness, demo: true, idle_lock_s: 0, clock, dialer, mesh, observer }
+    let mesh = Some(mesh);
+    NodeOptions { vault, witness, demo: true, idle_lock_s: 0, clock, dialer, mesh, link, observer }
 }
 
 /// Makes the party's identity, or unlocks it. Echo has no observer; its parcels are seen at the

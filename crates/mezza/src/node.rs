@@ -55,6 +55,8 @@ pub struct NodeOptions {
     pub dialer: carriers::Dialer,
     /// The mesh node of this home; `None`: notes do not go over a mesh.
     pub mesh: Option<carriers::MeshPlace>,
+    /// Where connections of paired devices are accepted; `None`: nowhere.
+    pub link: Option<carriers::LinkListen>,
     /// Records what adversaries could see, while it is on.
     pub observer: Option<Arc<Observer>>,
 }

@@ -1,5 +1,5 @@
-//! The parts of the program that the lab, the fuzz targets and the tests of this crate use, under
-//! their names inside. These names are not stable.
+//! The parts of the program that the lab, the fuzz targets and the tests of this crate use,
+//! re-exported under their internal names. These names are not stable.
 
 #![expect(missing_docs, reason = "each module stands for the one of its name")]
 
@@ -12,8 +12,9 @@ pub mod api {
 
     pub mod json {
         pub use mezza_host::api::json::{
-            AddRequest, CardText, ContactJson, EventJson, EventKind, Health, NodeStateJson,
-            NoteJson, NoteStateJson, Notes, OutboxJson, SendRequest, StatusJson,
+            AddRequest, CardText, ContactJson, EventJson, EventKind, Health, LeakBeginJson,
+            LeakLineJson, LeakReadingJson, LeakResultJson, NodeStateJson, NoteJson, NoteStateJson,
+            Notes, OutboxJson, SendRequest, StatusJson,
         };
     }
 
@@ -41,7 +42,7 @@ pub mod backup {
 }
 
 pub mod carriers {
-    pub use crate::carriers::{Dialer, MeshPlace};
+    pub use crate::carriers::{Dialer, LinkListen, MeshPlace};
 }
 
 pub mod clock {

@@ -162,7 +162,7 @@ export const backup_16_a_backup_is_made_and_restored_on_the_page = async ({ brow
   await unsure.getByRole('button', { name: 'Send again' }).click();
   await until('the note that Ann decided to send', async () => (await notesOf(ben, 'Ann')).some((note) => note.text === 'shall I?'));
   await bubble(door, 'better not', true).getByRole('button', { name: 'Discard' }).click();
-  await door.getByText('better not').waitFor({ state: 'detached' });
+  await bubble(door, 'better not', true).waitFor({ state: 'detached' });
   await door.getByText(/may have been sent since the backup/).waitFor({ state: 'detached' });
   assert.ok(!(await notesOf(ben, 'Ann')).some((note) => note.text === 'better not'));
 
@@ -171,7 +171,7 @@ export const backup_16_a_backup_is_made_and_restored_on_the_page = async ({ brow
   await theirs.getByRole('navigation').waitFor();
   await thread(theirs, ben, 'Ann');
   const lost = bubble(theirs, 'Ann has it for a while', true);
-  await lost.getByText('Was on their device; they restored a backup without it').waitFor();
+  await lost.getByText('Was on their device and is not any more: deleted there, or not in a restored backup').waitFor();
   await lost.getByText('on their device', { exact: true }).waitFor();
   assert.ok(!(await notesOf(fresh, 'Ben')).some((note) => note.text === 'Ann has it for a while'), 'nothing is sent again without Ben');
   await lost.getByRole('button', { name: 'Send again' }).click();
@@ -244,7 +244,7 @@ export const backup_30_an_identity_is_moved_on_the_page = async ({ browser, alic
   await typed.fill(digits === '00000000' ? '11111111' : '00000000');
   await outgoing.getByLabel('Passphrase', { exact: true }).fill(VAULT);
   await outgoing.getByRole('button', { name: 'Destroy the identity here' }).click();
-  await outgoing.getByRole('alert').filter({ hasText: 'other digits' }).waitFor();
+  await outgoing.getByRole('alert').filter({ hasText: 'not the digits' }).waitFor();
   await typed.fill(digits);
   await outgoing.getByRole('button', { name: 'Destroy the identity here' }).click();
   await outgoing.getByRole('heading', { name: 'This device is empty now' }).waitFor();

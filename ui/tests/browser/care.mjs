@@ -1,6 +1,6 @@
 // WEB-3 to WEB-7: policy, hostile text, accessibility, keyboard, failing parts; M6.
 import assert from 'node:assert/strict';
-import { axe, bubble, go, opened, PHONE, say, screens, tab, until, WIDE } from './tab.mjs';
+import { axe, bubble, go, opened, openHelp, PHONE, say, screens, tab, until, WIDE, WINDOWS } from './tab.mjs';
 import { DEMO_PASSPHRASE, Program } from './world.mjs';
 
 async function visit(page, program, look) {
@@ -10,8 +10,7 @@ async function visit(page, program, look) {
     await look(name);
   }
   await go(page, '#/', 'nav .list a');
-  await page.getByRole('button', { name: 'Help' }).click();
-  await page.getByRole('dialog').waitFor();
+  await openHelp(page);
   await look('help');
   await page.keyboard.press('Escape');
 }
@@ -106,37 +105,50 @@ export const web_4_8192_bytes_of_combining_marks_stay_in_their_box = async ({ br
   await page.context().close();
 };
 
-const axeOnScreens = (scheme, viewport) => async ({ browser, alice, log }) => {
-  const page = await opened(browser, alice, { scheme, viewport, reduced: true });
+const SIZES = [WINDOWS.small, WINDOWS.desktop, WINDOWS.large, WINDOWS.doubled];
+
+/** Both themes and all windows on every screen, in one language. */
+const axeOnScreens = (locale) => async ({ browser, alice }) => {
+  await alice.send((await alice.contact('echo')).id, 'a note to be judged');
+  const page = await opened(browser, alice, { locale, reduced: true });
+  await until('the language', async () => (await page.evaluate(() => document.documentElement.lang)) === locale.slice(0, 2));
   await page.locator('.chip').last().click();
   await visit(page, alice, async (name) => {
-    const { severe, rest } = await axe(page);
-    rest.forEach((line) => log(`${name} ${scheme}: ${line}`));
-    assert.deepEqual(severe, [], name);
+    for (const viewport of SIZES) {
+      await page.setViewportSize(viewport);
+      for (const scheme of ['light', 'dark']) {
+        await page.emulateMedia({ colorScheme: scheme });
+        const { severe, rest } = await axe(page);
+        assert.deepEqual([...severe, ...rest], [], `${name}, ${scheme}, ${viewport.width} px`);
+      }
+    }
+    await page.setViewportSize(WIDE);
   });
   await page.context().close();
 };
 
 /** The screens before the chats: no session, locked, and no identity yet. */
-const axeAtTheDoor = (scheme) => async ({ browser, bob, log }) => {
-  const closed = await tab(browser, { scheme });
+const axeAtTheDoor = (scheme, locale) => async ({ browser, bob }) => {
+  const closed = await tab(browser, { scheme, locale });
   await closed.goto(`${bob.origin}/`);
-  await closed.getByRole('heading', { name: 'A fresh address is needed' }).waitFor();
-  const locked = await opened(browser, bob, { scheme });
+  await closed.locator('form code').waitFor();
+  const locked = await opened(browser, bob, { scheme, locale });
   await bob.ask('POST', '/v1/lock');
-  await locked.getByLabel('Passphrase').waitFor();
+  await locked.locator('input[type=password]').waitFor();
   await locked.keyboard.type('certainly wrong');
   await locked.keyboard.press('Enter');
   await until('a word about the wrong passphrase', async () => (await locked.getByRole('alert').textContent())?.trim());
   const empty = await new Program(bob.binary).start(['node', 'run', '--port', '0']);
   try {
-    const create = await tab(browser, { scheme });
+    const create = await tab(browser, { scheme, locale });
     await create.goto(await empty.address());
     await create.locator('.words').waitFor();
     for (const one of [closed, locked, create]) {
-      const { severe, rest } = await axe(one);
-      rest.forEach((line) => log(`door ${scheme}: ${line}`));
-      assert.deepEqual(severe, []);
+      for (const viewport of SIZES) {
+        await one.setViewportSize(viewport);
+        const { severe, rest } = await axe(one);
+        assert.deepEqual([...severe, ...rest], [], `${scheme}, ${viewport.width} px`);
+      }
       await one.context().close();
     }
   } finally {
@@ -145,9 +157,8 @@ const axeAtTheDoor = (scheme) => async ({ browser, bob, log }) => {
   }
 };
 
-export const web_5_axe_finds_nothing_severe_light_wide = axeOnScreens('light', WIDE);
-export const web_5_axe_finds_nothing_severe_light_phone = axeOnScreens('light', PHONE);
-export const web_5_axe_finds_nothing_severe_dark_wide = axeOnScreens('dark', WIDE);
-export const web_5_axe_finds_nothing_severe_dark_phone = axeOnScreens('dark', PHONE);
-export const web_5_axe_finds_nothing_severe_at_the_door_light = axeAtTheDoor('light');
-export const web_5_axe_finds_nothing_severe_at_the_door_dark = axeAtTheDoor('dark');
+export const web_5_axe_finds_nothing_in_english = axeOnScreens('en-US');
+export const web_5_axe_finds_nothing_in_persian = axeOnScreens('fa-IR');
+export const web_5_axe_finds_nothing_at_the_door_light = axeAtTheDoor('light', 'en-US');
+export const web_5_axe_finds_nothing_at_the_door_dark = axeAtTheDoor('dark', 'en-US');
+export const web_5_axe_finds_nothing_at_the_door_in_persian = axeAtTheDoor('dark', 'fa-IR');

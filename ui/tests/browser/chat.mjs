@@ -1,12 +1,13 @@
 // What people do: write, see states, add, accept, lock.
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
-import { bubble, go, opened, PHONE, say, tab, until } from './tab.mjs';
+import { about, bubble, go, opened, PHONE, say, tab, until } from './tab.mjs';
 import { DEMO_PASSPHRASE } from './world.mjs';
 
 const badge = (page) => page.evaluate(() => [...document.querySelectorAll('span.demo')].some((one) => one.textContent.startsWith('DEMO') && one.getClientRects().length > 0));
 
 export const first_screen_is_echo_with_the_composer_focused = async ({ browser, alice }) => {
+  await alice.send((await alice.contact('echo')).id, 'a first exchange');
   for (const viewport of [undefined, PHONE]) {
     const page = await opened(browser, alice, viewport ? { viewport } : {});
     await page.getByRole('heading', { name: 'echo', level: 1 }).waitFor();
@@ -14,7 +15,7 @@ export const first_screen_is_echo_with_the_composer_focused = async ({ browser, 
     const log = page.getByRole('log');
     for (const name of ['Add a contact', 'What the relay sees', 'Help']) assert.ok(await log.getByText(name, { exact: true }).isVisible(), name);
     assert.ok(await badge(page), 'the badge');
-    // The proven exchange stands in the thread.
+    // The exchange stands in the thread.
     await log.locator('article.note.own').first().waitFor();
     await log.locator('article.note:not(.own)').first().waitFor();
     await page.context().close();
@@ -84,6 +85,8 @@ export const contact_added_from_a_qr_picture_and_request_accepted = async ({ bro
   await page.locator('input[type=file]').setInputFiles(picture);
   await page.getByText('Card found').waitFor();
   assert.match(await page.getByRole('textbox', { name: 'Card as text' }).inputValue(), /^mezzavoce:c1\//i);
+  await page.getByText(/^This card says it is .*, number [0-9,]+\.$/).waitFor();
+  await page.getByText(/^Notes go to the relay 127\.0\.0\.1:/).waitFor();
   await page.getByRole('textbox', { name: 'Your name for them' }).fill('Bob');
   await page.getByRole('button', { name: 'Add', exact: true }).click();
   await page.getByRole('heading', { name: 'Bob', level: 1 }).waitFor();
@@ -124,6 +127,7 @@ export const a_picture_without_a_code_says_what_to_do = async ({ browser, alice 
 
 export const contact_pane_number_mark_pin_receipts_block = async ({ browser, alice }) => {
   const page = await opened(browser, alice);
+  await about(page, (await alice.contact('echo')).id);
   const pane = page.getByRole('region', { name: 'About echo' });
   await pane.locator('.groups li').first().waitFor();
   const groups = await pane.locator('.groups li').allTextContents();
@@ -149,7 +153,7 @@ export const contact_pane_number_mark_pin_receipts_block = async ({ browser, ali
   await slider.focus();
   await page.keyboard.press('ArrowLeft');
   await until('the pin at the node', async () => (await alice.contact('echo')).policy.pin === 1);
-  await waiting.getByRole('button').first().click();
+  await waiting.locator('.chip').click();
   await waiting.getByRole('button', { name: 'Do not send it' }).click();
   await waiting.waitFor({ state: 'detached' });
 

@@ -16,7 +16,9 @@ async function joined(program) {
 export const the_mixnet_screen_shows_rounds_that_rise_and_demo_noise = async ({ browser, alice, log }) => {
   await joined(alice);
   const page = await opened(browser, alice, { reduced: true });
-  await tabTo(page, /^a Mixnet$/);
+  await tabTo(page, /^button Menu/);
+  await page.keyboard.press('Enter');
+  await tabTo(page, /^a Mixnet$/, 'Shift+Tab');
   await page.keyboard.press('Enter');
   await page.locator(TITLE).waitFor();
   await until('focus on the title', () => page.evaluate(() => document.activeElement?.tagName === 'H1'));
@@ -193,7 +195,7 @@ export const a_file_is_refused_before_anything_is_sent_with_its_size_and_time = 
     const own = /\/(seen|preview)$/.test(request.url()) && bytes < 100;
     if (request.method() !== 'GET' && !own) sent.push(`${request.method()} ${request.url()} ${bytes}`);
   });
-  for (const [how, selector] of [['drop', '.log'], ['drop', 'aside.side'], ['paste', 'textarea']]) {
+  for (const [how, selector] of [['drop', '.log'], ['drop', 'aside.people'], ['paste', 'textarea']]) {
     assert.ok(await give(page, how, selector, FILE_BYTES), `${how} on ${selector} is taken from the browser`);
     const notice = page.locator('.notice').filter({ hasText: 'Not sent: holiday.jpg, 2.4 MB' });
     await notice.waitFor();

@@ -189,7 +189,7 @@ export const web_11_enter_of_an_input_method_sends_nothing_and_submits_nothing =
   });
   const { id } = await alice.contact('echo');
   const forms = [
-    [`#/c/${id}`, page.getByLabel('Your name for them'), 'Echo'], ['#/settings', page.getByLabel('Your name, as others will see it'), 'Alice B'],
+    [`#/c/${id}/about`, page.getByLabel('Your name for them'), 'Echo'], ['#/settings', page.getByLabel('Your name, as others will see it'), 'Alice B'],
     ['#/add', page.getByLabel('Your name for them'), 'Someone'], ['#/observer', page.getByRole('textbox', { name: /Write a note to echo/ }), 'watched'],
   ];
   for (const [hash, field, text] of forms) {

@@ -1,10 +1,15 @@
 // WEB-12: with scroll bars, no document is taller or wider than its window, and nothing in it is cut off sideways.
 import assert from 'node:assert/strict';
-import { FITS, go, measured, opened, screens, tab, until, WINDOWS } from './tab.mjs';
+import { FITS, go, measured, opened, openHelp, screens, tab, until, WINDOWS } from './tab.mjs';
 import { DEMO_PASSPHRASE } from './world.mjs';
 
-const fits = (viewport) => async ({ browser, alice }) => {
-  const page = await opened(browser, alice, { viewport });
+/** Buttons, links and labels whose words do not fit into them. Names of people are shortened on purpose. */
+const clipped = (page) => page.evaluate(() => [...document.querySelectorAll('button, .act, .plain, label > span, h1, h2, h3, dt')]
+  .filter((one) => one.clientWidth > 1 && one.scrollWidth > one.clientWidth + 1 && !one.closest('.thread header, .list, .strip'))
+  .map((one) => `${one.tagName.toLowerCase()}: ${one.textContent.trim()}`));
+
+const fits = (viewport, locale = 'en-US') => async ({ browser, alice }) => {
+  const page = await opened(browser, alice, { viewport, locale });
   // These tests see scroll bars, or they would see nothing.
   const bar = await page.evaluate(() => {
     const box = document.createElement('div');
@@ -21,12 +26,12 @@ const fits = (viewport) => async ({ browser, alice }) => {
   for (const [name, hash, selector] of screens(id)) {
     await go(page, hash, selector);
     assert.deepEqual(await measured(page), FITS, name);
+    assert.deepEqual(await clipped(page), [], `${name}: words in a button`);
     if (await page.locator('.chip').last().isVisible()) await page.locator('.chip').last().click();
     assert.deepEqual(await measured(page), FITS, `${name}, opened`);
   }
   await go(page, '#/', 'nav .list a');
-  await page.getByRole('button', { name: 'Help' }).click();
-  await page.getByRole('dialog').waitFor();
+  await openHelp(page);
   assert.deepEqual(await measured(page), FITS, 'help');
   await page.context().close();
 };
@@ -34,6 +39,11 @@ const fits = (viewport) => async ({ browser, alice }) => {
 export const web_12_no_document_is_larger_than_its_window_desktop = fits(WINDOWS.desktop);
 export const web_12_no_document_is_larger_than_its_window_phone = fits(WINDOWS.phone);
 export const web_12_no_document_is_larger_than_its_window_doubled = fits(WINDOWS.doubled);
+export const web_12_no_document_is_larger_than_its_window_small = fits(WINDOWS.small);
+export const web_12_no_document_is_larger_than_its_window_large = fits(WINDOWS.large);
+export const web_24_nothing_is_cut_off_in_persian_small = fits(WINDOWS.small, 'fa-IR');
+export const web_24_nothing_is_cut_off_in_persian_desktop = fits(WINDOWS.desktop, 'fa-IR');
+export const web_24_nothing_is_cut_off_in_persian_doubled = fits(WINDOWS.doubled, 'fa-IR');
 
 export const web_12_nor_at_the_door = async ({ browser, bob }) => {
   for (const viewport of Object.values(WINDOWS)) {

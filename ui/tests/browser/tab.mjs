@@ -15,8 +15,8 @@ export const PHONE = { width: 390, height: 800 };
 export const launch = () => chromium.launch({ executablePath: CHROMIUM, args: FLAGS, ignoreDefaultArgs: ['--hide-scrollbars'] });
 
 /** A fresh tab, in a profile of its own, that keeps a list of what went against the page's policy. */
-export async function tab(browser, { scheme = 'light', viewport = WIDE, reduced = false } = {}) {
-  const context = await browser.newContext({ viewport, colorScheme: scheme, locale: 'en-US', ...(reduced ? { reducedMotion: 'reduce' } : {}) });
+export async function tab(browser, { scheme = 'light', viewport = WIDE, reduced = false, locale = 'en-US' } = {}) {
+  const context = await browser.newContext({ viewport, colorScheme: scheme, locale, ...(reduced ? { reducedMotion: 'reduce' } : {}) });
   const page = await context.newPage();
   page.setDefaultTimeout(WAIT_MS);
   page.faults = [];
@@ -47,6 +47,27 @@ export async function go(page, hash, selector) {
   await page.locator(selector).first().waitFor();
 }
 
+/** Opens the menu of tools, if it is shut, and chooses the entry with this name. */
+export async function choose(page, name) {
+  await openMenu(page);
+  await page.locator('nav .places').getByText(name, { exact: true }).click();
+}
+
+export async function openMenu(page) {
+  const menu = page.locator('nav .menu');
+  if ((await menu.getAttribute('aria-expanded')) === 'false') await menu.click();
+}
+
+/** Opens the help, in any language. */
+export async function openHelp(page) {
+  await openMenu(page);
+  await page.locator('nav .places button').last().click();
+  await page.getByRole('dialog').waitFor();
+}
+
+/** Opens the pane of a contact. */
+export const about = (page, id) => go(page, `#/c/${id}/about`, '.groups li');
+
 /** Every screen: its name, how to get there, and what shows that it is there. */
 export const screens = (id) => [
   ['thread', `#/c/${id}`, 'article.note'],
@@ -56,13 +77,20 @@ export const screens = (id) => [
   ['observer', '#/observer', '.dump .line'],
   ['mixnet', '#/mixnet', 'dd[data-round]'],
   ['health', '#/health', '.lines li'],
-  ['requests', '#/requests', 'h1:has-text("Requests to write")'],
+  ['mesh', '#/mesh', '[data-screen="mesh"] .panel'],
+  ['link', '#/link', '[data-screen="link"] .panel'],
+  ['guard', '#/guard', '[data-screen="guard"] .panel'],
+  ['search', '#/search', '[data-screen="search"] input'],
+  ['requests', '#/requests', '[data-screen="requests"] h1'],
   ['settings', '#/settings', '.words'],
   ['backup', '#/backup', '.words'],
 ];
 
-/** Two windows, and the first of them at 200 %. */
-export const WINDOWS = { desktop: { width: 1280, height: 800 }, phone: { width: 390, height: 844 }, doubled: { width: 640, height: 400 } };
+/** Windows from the smallest to the largest, and the desktop at 200 %. */
+export const WINDOWS = {
+  desktop: { width: 1280, height: 800 }, phone: { width: 390, height: 844 }, doubled: { width: 640, height: 400 },
+  small: { width: 360, height: 740 }, large: { width: 1920, height: 1080 },
+};
 
 /** How much of a page does not fit into its window, and what is cut off. */
 export const measured = (page) => page.evaluate(() => {

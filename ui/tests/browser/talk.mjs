@@ -1,6 +1,6 @@
 // WEB-13 to WEB-16: what stands in a conversation, what stays of it, and what it costs.
 import assert from 'node:assert/strict';
-import { axe, bubble, go, opened, say, tabTo, until } from './tab.mjs';
+import { about, axe, bubble, go, opened, say, tabTo, until } from './tab.mjs';
 import { DEMO_PASSPHRASE, Program } from './world.mjs';
 
 const entryOf = (page) => page.getByRole('textbox', { name: /^Note to/ });
@@ -39,10 +39,11 @@ export const web_14_requests_stand_on_top_and_count_in_the_title = (world) => wi
   await go(theirs, `#/c/${id}`, 'article.note');
   const [{ id: back }] = (await ada.ask('GET', '/v1/contacts')).contacts.filter((one) => one.name !== 'echo');
   const mine = await opened(browser, ada);
-  await go(mine, `#/c/${back}`, 'article.note');
+  await about(mine, back);
   await mine.getByLabel('Disappearing notes').selectOption({ label: '24 hours after they are written or arrive' });
   await line(mine, 'You set the timer to 24 hours').waitFor();
   await line(theirs, 'Ada set the timer to 24 hours').waitFor();
+  await mine.locator('.thread header').getByText('Notes disappear after 24 hours').waitFor();
   assert.equal((await ben.contact('Ada')).policy.timer_s, 86_400);
   await ada.ask('PATCH', '/v1/me', { name: 'Ada Lovelace' });
   await line(theirs, 'They now call themselves Ada Lovelace').waitFor();
@@ -56,6 +57,7 @@ export const web_14_requests_stand_on_top_and_count_in_the_title = (world) => wi
 
 export const web_14_carriers_fallback_and_timer_are_chosen_in_the_pane = async ({ browser, alice }) => {
   const page = await opened(browser, alice);
+  await about(page, (await alice.contact('echo')).id);
   const rules = page.getByRole('region', { name: 'About echo' });
   const policy = async () => (await alice.contact('echo')).policy;
   const was = await policy();
@@ -113,7 +115,7 @@ export const web_14_a_deleted_note_can_be_taken_back_for_5_s = async ({ browser,
   await remove();
   assert.ok(await held(), 'not yet');
   await until('it is gone', async () => !(await held()));
-  assert.equal(await page.getByRole('button', { name: 'Undo' }).count(), 0);
+  await until('the offer is gone, too', async () => (await page.getByRole('button', { name: 'Undo' }).count()) === 0);
   // The node keeps the time: it goes without its page, too (WEB-19).
   await say(page, `${text} too`);
   await bubble(page, `${text} too`, true).getByText('on their device').waitFor();
@@ -207,6 +209,7 @@ export const web_15_a_draft_outlives_screen_reload_and_node = async ({ browser, 
 export const web_15_what_changes_about_a_contact_takes_nothing_that_is_being_written = async ({ browser, alice }) => {
   const page = await opened(browser, alice);
   const { id, policy } = await alice.contact('echo');
+  await about(page, (await alice.contact('echo')).id);
   const rules = page.getByRole('region', { name: 'About echo' });
   const name = rules.getByRole('textbox', { name: 'Your name for them' });
   await rules.locator('.groups li').first().waitFor();

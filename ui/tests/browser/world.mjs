@@ -7,6 +7,8 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 
 const START_MS = 120_000;
+/** Carriers that `up` checks: relay, link, mixnet, mesh. */
+const CHECKS = 4;
 /** How long the tests wait for what must come, ms. Long enough that only what never comes fails by it. */
 export const WAIT_MS = 60_000;
 const STOP_MS = 30_000;
@@ -61,7 +63,7 @@ export class Program {
       return /http:\/\/127\.0\.0\.1:\d+\/#t=[0-9a-f]+/.exec(this.said.join('\n'))?.[0];
     }, START_MS);
     // `up` gives the address before its check, which changes the conversation with echo for a moment.
-    if (args[0] === 'up') await until('the check', () => this.said.filter((line) => line.includes('"check"')).length === 2, START_MS);
+    if (args[0] === 'up') await until('the check of each carrier', () => this.said.filter((line) => line.includes('"check"')).length >= CHECKS, START_MS);
     this.origin = new URL(address).origin;
     const { bearer } = await this.ask('POST', '/v1/session', { ticket: address.split('#t=')[1] });
     this.bearer = bearer;
@@ -70,7 +72,8 @@ export class Program {
 
   /** A call of the interface; throws on anything but success. */
   async ask(method, path, body) {
-    const headers = { 'content-type': 'application/json', ...(this.bearer ? { authorization: `Bearer ${this.bearer}` } : {}) };
+    // A connection that is kept would be used again for another program that got the same port.
+    const headers = { 'content-type': 'application/json', connection: 'close', ...(this.bearer ? { authorization: `Bearer ${this.bearer}` } : {}) };
     const answer = await fetch(this.origin + path, { method, headers, body: body === undefined ? null : JSON.stringify(body) });
     const text = await answer.text();
     if (!answer.ok) throw new Error(`${method} ${path}: ${answer.status} ${text}`);

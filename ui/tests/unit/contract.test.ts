@@ -7,6 +7,8 @@ const NAMES = {
   Status: 'Status', Relay: 'Relay', RelayOffer: 'RelayOffer', Me: 'Me', Policy: 'Policy', Contact: 'Contact', Fact: 'Fact', Note: 'Note', Change: 'Change', Offer: 'Offer', Preview: 'Preview',
   Request: 'StrangerRequest', CarrierView: 'Carrier', Mixnet: 'Mixnet', Promised: 'Promise', SafetyNumber: 'Number', Field: 'ObserverField', ObserverEvent: 'ObserverEvent', HealthLine: 'HealthLine',
   NodeEvent: 'Event', Problem: 'Problem', RestoreMark: 'RestoreMark', Restored: 'Restored', Backup: 'Backup', Backups: 'Backups', Progress: 'Progress',
+  FoundNotes: 'FoundNotes', Mesh: 'Mesh', MeshNode: 'MeshNode', MeshNeighbour: 'MeshNeighbour',
+  Guard: 'Guard', LeakOrder: 'LeakOrder', LeakBegin: 'LeakBegin', LeakReading: 'LeakReading', LeakResult: 'LeakResult', LeakFault: 'LeakFault',
   MoveRecipient: 'MoveRecipient', MoveDigits: 'MoveDigits', MoveKey: 'MoveKey',
 };
 /** Fields of interest to other clients only. */

@@ -9,12 +9,16 @@ use std::process::Command;
 use std::time::{Duration, SystemTime};
 
 /// The repository's files in the package: a path there, and the folder here.
-const PLAIN_FILES: [(&str, &str); 5] = [
+const PLAIN_FILES: [(&str, &str); 4] = [
     ("README.md", "usr/share/doc/mezza"),
     ("SECURITY.md", "usr/share/doc/mezza"),
     ("docs/threat-model.md", "usr/share/doc/mezza"),
     ("packaging/debian/copyright", "usr/share/doc/mezza"),
-    ("packaging/mezza.sysusers", "usr/lib/sysusers.d"),
+];
+/// The lists of users and folders that `postinst` makes: the file here, and its path there.
+const SYSTEM_LISTS: [(&str, &str); 2] = [
+    ("packaging/mezza.sysusers", "usr/lib/sysusers.d/mezza.conf"),
+    ("packaging/mezza.tmpfiles", "usr/lib/tmpfiles.d/mezza.conf"),
 ];
 /// The scripts that dpkg runs.
 const SCRIPTS: [&str; 3] = ["postinst", "postrm", "prerm"];
@@ -48,7 +52,7 @@ pub(super) fn make_package(plan: &DistPlan) -> Result<PathBuf, String> {
     normalise_tree(&stage, epoch)?;
     let package = plan.out.join(format!("mezza_{}_{machine}.deb", plan.version));
     let mut pack = Command::new("dpkg-deb");
-    // More than one thread gives other blocks, and so other bytes.
+    // With more than one thread the compressed blocks, and so the bytes, would differ.
     pack.args([
         "--root-owner-group",
         "--threads-max=1",
@@ -108,7 +112,7 @@ fn add_manuals(tree: &Tree) -> Result<(), String> {
     };
     run_tool(own().arg("man").arg(folder))?;
     let pages = super::list_files(folder)?;
-    // Without name and time of the file, which would be other ones each time.
+    // Without name and time of the file, which would differ each time.
     run_tool(Command::new("gzip").current_dir(folder).args(["-9", "-n"]).args(pages))?;
     for (shell, path) in COMPLETIONS {
         tree.write_file(path, &run_tool(own().args(["completions", shell]))?)?;
@@ -120,11 +124,10 @@ fn add_documents(plan: &DistPlan, tree: &Tree) -> Result<(), String> {
     for (from, folder) in PLAIN_FILES {
         tree.copy_file(&plan.root.join(from), folder)?;
     }
-    fs::rename(
-        tree.root.join("usr/lib/sysusers.d/mezza.sysusers"),
-        tree.root.join("usr/lib/sysusers.d/mezza.conf"),
-    )
-    .map_err(|e| e.to_string())?;
+    for (from, path) in SYSTEM_LISTS {
+        let bytes = fs::read(plan.root.join(from)).map_err(|e| format!("{from}: {e}"))?;
+        tree.write_file(path, &bytes)?;
+    }
     let guides = plan.root.join("docs/guide");
     for name in super::list_files(&guides)? {
         tree.copy_file(&guides.join(name), "usr/share/doc/mezza/guide")?;
@@ -165,7 +168,8 @@ fn add_control(plan: &DistPlan, tree: &Tree, machine: &str) -> Result<(), String
     let control = format!(
         "Package: mezza\nVersion: {}\nArchitecture: {machine}\n\
          Maintainer: The Mezzavoce contributors <mezzavoce@localhost>\nHomepage: {}\nInstalled-Size: {}\n\
-         Depends: libc6 (>= 2.{}), libgcc-s1\nRecommends: systemd\nSection: net\nPriority: optional\n\
+         Depends: libc6 (>= 2.{}), libgcc-s1, systemd | systemd-sysusers, systemd | systemd-tmpfiles\n\
+         Section: net\nPriority: optional\n\
          Description: private messages over whatever path is available\n \
          One program is your device, your relay, your command line and your web page. It\n \
          has units for a node, a relay, the servers of a mixnet, a mesh and links.\n .\n \

@@ -29,8 +29,9 @@ const PROGRAM: [&str; 3] = ["mezza-host", "mezza-servers", "mezza"];
 /// The crates that all others may use in tests.
 const TEST_KITS: [&str; 2] = ["mezza-sim", "mezza-testing"];
 
-/// The suffix of a package in a crate's folder that its peer programs also use. Peer programs are
-/// separate workspaces, and no file is shared by its path.
+/// The suffix of a package that lies in a crate's folder and is also used by that crate's peer
+/// programs. Peer programs are separate workspaces, so they share code through this package and not
+/// by file paths.
 const PEERS_PART: &str = "-measuring";
 
 /// Crates that floors 0-2 may neither depend on nor name outside their tests: they use sockets,

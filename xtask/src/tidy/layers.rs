@@ -54,7 +54,7 @@ const HOST: [&[&str]; 4] =
     [&["api", "backend", "clock"], &["process"], &["store", "tls"], &["backup", "connection"]];
 
 /// No server may use another one.
-const SERVERS: [&[&str]; 1] = [&["mesh", "mixnet", "relay", "tunnel"]];
+const SERVERS: [&[&str]; 1] = [&["guard", "mesh", "mixnet", "relay", "tunnel"]];
 
 const MEZZA: [&[&str]; 5] = [&["carriers"], &["node"], &["faces"], &["demo"], &["testing"]];
 
@@ -194,7 +194,7 @@ mod tests {
             ("note.rs", "use crate::threads::Threads;\n"),
             ("outbox.rs", "use crate::threads::StoredNote;\n"),
             ("carriers/relay.rs", "use crate::contacts::Contact;\n"),
-            ("sessions.rs", "use crate::device::Parts;\n"),
+            ("sessions.rs", "use crate::device::Components;\n"),
         ] {
             assert_eq!(refuses(path, text), 1, "{path}: {text}");
         }

@@ -24,7 +24,7 @@ pub fn vector_folder(name: &str) -> PathBuf {
 ///
 /// # Panics
 ///
-/// Where the folder holds fewer than `least` cases, or one that is no case.
+/// If the folder holds fewer than `least` cases, or a file that is not a case.
 #[must_use]
 pub fn read_cases(name: &str, least: usize) -> Vec<Case> {
     let entries =
@@ -42,7 +42,7 @@ impl Case {
     ///
     /// # Panics
     ///
-    /// Where there is no such file, or it is no case.
+    /// If there is no such file, or it is not a case.
     #[must_use]
     pub fn named(folder: &str, name: &str) -> Self {
         Self::read_file(&vector_folder(folder).join(format!("{name}.txt")))
@@ -90,7 +90,7 @@ impl Case {
     ///
     /// # Panics
     ///
-    /// Where the case does not have the key exactly once.
+    /// If the case does not have the key exactly once.
     #[must_use]
     pub fn text(&self, key: &str) -> &str {
         let mut values = self.texts(key);
@@ -103,7 +103,7 @@ impl Case {
     ///
     /// # Panics
     ///
-    /// Where the value is missing or no hexadecimal text.
+    /// If the value is missing or not hexadecimal.
     #[must_use]
     pub fn bytes(&self, key: &str) -> Vec<u8> {
         unhex(self.text(key))
@@ -113,7 +113,7 @@ impl Case {
     ///
     /// # Panics
     ///
-    /// Where the value is missing or anything else.
+    /// If the value is missing, not hexadecimal, or of another length.
     #[must_use]
     pub fn array<const N: usize>(&self, key: &str) -> [u8; N] {
         unhex_array(self.text(key))
@@ -123,7 +123,7 @@ impl Case {
     ///
     /// # Panics
     ///
-    /// Where the value is missing or no number.
+    /// If the value is missing or not a number.
     #[must_use]
     pub fn number(&self, key: &str) -> u64 {
         self.parse_value(key)
@@ -133,18 +133,18 @@ impl Case {
     ///
     /// # Panics
     ///
-    /// Where the value is missing or no such text.
+    /// If the value is missing or cannot be parsed.
     #[must_use]
     pub fn parse_value<T: FromStr<Err: Debug>>(&self, key: &str) -> T {
         let value = self.text(key).parse();
         value.unwrap_or_else(|error| panic!("{}: {key}: {error:?}", self.name))
     }
 
-    /// Checks that bytes are those of a field.
+    /// Checks that the value of a key equals these bytes.
     ///
     /// # Panics
     ///
-    /// Where they are not.
+    /// If they differ.
     pub fn assert_bytes(&self, key: &str, bytes: &[u8]) {
         assert_eq!(hex(bytes), self.text(key), "{}: {key}", self.name);
     }
@@ -153,7 +153,7 @@ impl Case {
     ///
     /// # Panics
     ///
-    /// Where it is not.
+    /// If it is another one.
     pub fn assert_outcome(&self, outcome: &str) {
         assert_eq!(outcome, self.text("expect"), "{}", self.name);
     }

@@ -21,7 +21,7 @@ pub fn hex(bytes: &[u8]) -> String {
 ///
 /// # Panics
 ///
-/// Where the text is anything else.
+/// If the text is not lower-case hexadecimal.
 #[must_use]
 pub fn unhex(text: &str) -> Vec<u8> {
     HEXLOWER.decode(text.as_bytes()).unwrap_or_else(|error| panic!("{error}: {text}"))
@@ -31,7 +31,7 @@ pub fn unhex(text: &str) -> Vec<u8> {
 ///
 /// # Panics
 ///
-/// Where the text is anything else or another number of bytes.
+/// If the text is not lower-case hexadecimal, or has another length.
 #[must_use]
 pub fn unhex_array<const N: usize>(text: &str) -> [u8; N] {
     let bytes = unhex(text);

@@ -47,7 +47,7 @@ struct OpenRequest {
     dest: u16,
 }
 
-/// How far client and guard know each other.
+/// How far client and guard have authenticated each other.
 pub(super) enum Talk {
     /// The guard's nonce was sent.
     Greeted([u8; 32]),
@@ -162,7 +162,7 @@ impl Session {
         side == first || self.link == Link::Both
     }
 
-    /// Returns true if the session may still end as a refused handshake.
+    /// Returns client and destination, or `None` until both are known.
     pub(super) fn pair(&self) -> Option<(GuardClientId, u16)> {
         Some((self.client?, self.dest?))
     }
@@ -171,17 +171,18 @@ impl Session {
         if self.is_dialling { CoinPurpose::LinkDialling } else { CoinPurpose::LinkAnswering }
     }
 
-    /// Returns the frame that tells a paired client the reason for the refusal.
+    /// Returns true if the session counts as a refused handshake when it ends now.
     pub(super) fn counts_as_refused(&self) -> bool {
         self.owed != Owed::default()
     }
 
-    /// Returns true if its end may still be a refused handshake.
+    /// Returns true if the session may still end as a refused handshake.
     pub(super) fn may_be_refused(&self) -> bool {
         !matches!(self.stage, Stage::Forward) || self.counts_as_refused()
     }
 
-    /// The frame that tells a paired client why it is refused.
+    /// Returns the frame that tells a paired client why it is refused, or `None` if the client has
+    /// no sealed channel yet.
     pub(super) fn refusal_frame(mut self, code: RefusalCode) -> Option<Vec<u8>> {
         self.sealed_channel().map(|channel| channel.seal(&Control::Refused(code)))
     }

@@ -36,6 +36,8 @@ pub struct Destination {
     pub pins: Option<Pins>,
     /// The first counter, if the owner has set one.
     pub counter: Option<u32>,
+    /// True if the owner has blocked the destination for all clients (GUARD-49).
+    pub is_blocked: bool,
 }
 
 /// Settings of one client.

@@ -18,7 +18,7 @@ use crate::link::{ke1, ke2, pairing, settings};
 fn without_pins(seed: u64) -> Bench {
     let mut bench = Bench::new(seed);
     let mut open = settings(ME, GuardMode::Coins);
-    open.destinations.insert(1, Destination { pins: None, counter: Some(40) });
+    open.destinations.insert(1, Destination { pins: None, counter: Some(40), is_blocked: false });
     let (guard, era) = Guard::start(open, coin_key(), SlotLedger::default(), bench.dice.rng());
     bench.guard = guard;
     bench.ledger = era.encode();
@@ -55,7 +55,7 @@ fn guard_44_names_are_free_once_and_learned_for_good() {
     let shorter: Vec<u8> = ledger.compact_records().iter().flat_map(LedgerRecord::encode).collect();
     let (ledger, _) = SlotLedger::load(&shorter).expect("sound");
     let mut open = settings(ME, GuardMode::Coins);
-    open.destinations.insert(1, Destination { pins: None, counter: Some(40) });
+    open.destinations.insert(1, Destination { pins: None, counter: Some(40), is_blocked: false });
     let (guard, _) = Guard::start(open, coin_key(), ledger, bench.dice.rng());
     bench.guard = guard;
     assert!(!with_link(&mut bench, 51, 8) && with_link(&mut bench, 52, 7));

@@ -95,7 +95,10 @@ pub fn settings(client: u8, inbound: GuardMode) -> GuardSettings {
         encoding: X,
         record_lengths: &[RECORD_BYTES, 512],
         clients,
-        destinations: BTreeMap::from([(1, Destination { pins: Some(PINS), counter: Some(40) })]),
+        destinations: BTreeMap::from([(
+            1,
+            Destination { pins: Some(PINS), counter: Some(40), is_blocked: false },
+        )]),
     }
 }
 

@@ -4,8 +4,8 @@ use mezza_core::Machine as _;
 use mezza_guard::client::{self, GuardClient};
 use mezza_guard::coin::{CoinEncoding, CoinSecret};
 use mezza_guard::guard::{
-    CloseReason, Guard, GuardConnection, GuardError, GuardEvent, GuardSide, HANDSHAKE_MS_MAX,
-    Input, Opening, StrictPolicy,
+    CloseReason, Destination, Guard, GuardConnection, GuardError, GuardEvent, GuardSide,
+    HANDSHAKE_MS_MAX, Input, Opening, StrictPolicy,
 };
 use mezza_guard::keys::GuardClientId;
 use mezza_guard::ledger::{DAY_MS, LedgerRecord, REFUSALS_BLOCK, SlotLedger};
@@ -429,4 +429,27 @@ fn a_key_goes_out_once_even_if_two_connections_have_it() {
     bench.inside(two, ke1(&public, 42));
     assert_eq!(bench.wire.len(), 1, "{:?}", bench.closed);
     assert_eq!(bench.closed, Some(CloseReason::Refused(RefusalCode::OutOfOrder)));
+}
+
+#[test]
+fn guard_49_a_destination_that_the_owner_blocks_is_refused_and_its_sessions_end() {
+    let mut bench = Bench::new(49);
+    let lists = |is_blocked| {
+        let own = settings(ME, GuardMode::Coins);
+        let destinations = own.destinations.into_iter();
+        let change = |(number, dest)| (number, Destination { is_blocked, ..dest });
+        Input::Lists { clients: own.clients, destinations: destinations.map(change).collect() }
+    };
+    let conn = bench.fresh();
+    bench.dial(conn, GuardMode::Coins);
+    assert!(bench.pair.is_some());
+    bench.guard_in(lists(true)).expect("lists");
+    assert_eq!(bench.closed, Some(CloseReason::Refused(RefusalCode::Blocked)));
+    bench.client_in(client::Input::Closed(conn));
+    let conn = bench.fresh();
+    bench.dial(conn, GuardMode::Coins);
+    assert_eq!((bench.refused, bench.pair.is_some()), (Some(RefusalCode::Blocked), false));
+    bench.client_in(client::Input::Closed(conn));
+    bench.guard_in(lists(false)).expect("lists");
+    bench.handshake(41);
 }

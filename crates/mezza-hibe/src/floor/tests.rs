@@ -9,7 +9,8 @@ fn rule() -> FloorRule {
     FloorRule::new(Life::Minute.epoch_ms(), START, ClockTrust::GOOD, 0)
 }
 
-/// The floor that it gives to a clock which shows so many epochs after the start.
+/// Returns the floor that the rule computes for a clock that shows this number of epochs after the
+/// start.
 fn asked(rule: &mut FloorRule, epochs: u32, boot_ms: u64) -> (u32, Option<FloorHeld>) {
     let (floor, held) = rule.update_floor(Some(START.plus(epochs + 1)), boot_ms);
     (floor.0 - START.0, held)
@@ -20,7 +21,8 @@ fn a_clock_that_stands_holds_erasure_for_the_slack_alone() {
     let mut rule = rule();
     assert_eq!(asked(&mut rule, 0, MINUTE_MS), (0, None));
     assert_eq!(asked(&mut rule, 0, 11 * MINUTE_MS), (20, None));
-    // No clock is no better than one that stands, and one that goes back no worse.
+    // A device without a clock has the same floor as one with a stopped clock, and a clock that
+    // goes back does not lower the floor.
     assert_eq!(rule.update_floor(None, 12 * MINUTE_MS), (START.plus(22), None));
     assert_eq!(rule.update_floor(Some(Epoch(0)), 13 * MINUTE_MS), (START.plus(24), None));
 }
@@ -29,7 +31,7 @@ fn a_clock_that_stands_holds_erasure_for_the_slack_alone() {
 fn an_hour_is_believed_at_once_and_all_jumps_count_together() {
     let mut rule = rule();
     assert_eq!(asked(&mut rule, HOUR + 1, 0), (HOUR + 1, None));
-    // The second jump is one of two hours since the start.
+    // Together with the first jump, the second one exceeds the limit of jumps since the start.
     let until = FloorHeld::Stands(JUMP_STANDS_MS);
     assert_eq!(asked(&mut rule, 2 * HOUR, 0), (HOUR + 1, Some(until)));
 }
@@ -52,7 +54,7 @@ fn a_jump_that_grows_while_it_stands_stands_anew() {
     let until = Some(FloorHeld::Stands(9 * MINUTE_MS + JUMP_STANDS_MS));
     assert_eq!(asked(&mut rule, 20 * HOUR, 9 * MINUTE_MS).1, until);
     assert_eq!(asked(&mut rule, 20 * HOUR, JUMP_STANDS_MS).1, until);
-    // Back to what stood since then, it is believed, and no further.
+    // A time that the clock has shown for ten minutes is accepted, and no later one.
     assert_eq!(asked(&mut rule, 20 * HOUR, 19 * MINUTE_MS), (20 * HOUR, None));
 }
 
@@ -87,7 +89,7 @@ fn a_bound_that_is_known_gives_slack_and_uncertainty_between_those_of_the_grades
     assert_eq!((week.slack_ms, week.uncertainty_ticks), (62_980, 3));
 }
 
-/// A listener knows how good the clock is only when the node says so.
+/// The maximum error of the clock is known only once the node reports it.
 #[test]
 fn hibe_74_a_slack_that_becomes_known_counts_from_the_start() {
     let mut rule = FloorRule::new(Life::Minute.epoch_ms(), START, ClockTrust::POOR, 0);
@@ -98,8 +100,8 @@ fn hibe_74_a_slack_that_becomes_known_counts_from_the_start() {
     assert_eq!(rule.update_floor(None, 6 * MINUTE_MS), (START.plus(8), None), "it never goes back");
 }
 
-/// Half a day: a stored floor and boot time explain one epoch, and a day of absence is believed after it
-/// stood for ten minutes.
+/// Epochs of half a day: a stored floor and boot time explain one epoch. A day of absence is
+/// accepted once the clock has shown the new date for ten minutes.
 #[test]
 fn hibe_82_the_floor_of_half_a_day_follows_its_own_epochs() {
     let mut rule = FloorRule::new(Life::HalfDay.epoch_ms(), START, ClockTrust::GOOD, 0);
@@ -110,7 +112,7 @@ fn hibe_82_the_floor_of_half_a_day_follows_its_own_epochs() {
     let mut rule = FloorRule::new(Life::HalfDay.epoch_ms(), START, ClockTrust::GOOD, 0);
     assert_eq!(rule.update_floor(None, 12 * hour_ms).0, START);
     assert_eq!(rule.update_floor(None, 12 * hour_ms + MINUTE_MS).0, START.plus(1));
-    // After three days of absence a person confirms the date.
+    // After three days of absence the user confirms the date.
     let mut rule = FloorRule::new(Life::HalfDay.epoch_ms(), START, ClockTrust::GOOD, 0);
     assert_eq!(rule.update_floor(Some(START.plus(7)), 0), (START, Some(FloorHeld::Confirm)));
 }

@@ -58,7 +58,8 @@ impl KeyTree {
     /// [`Delta`](super::Delta) is stored.
     ///
     /// # Errors
-    /// `NoLife`, and `Over` for a floor behind the last epoch of the life.
+    /// `NoLife` if the tree does not serve the life, and `Over` for a floor after the last epoch of
+    /// the life.
     pub fn erase_life_below(
         &mut self,
         life: Life,

@@ -1,5 +1,5 @@
-//! Early expansion: a node is replaced by its own user key and its children before their epochs
-//! come. A step of time then drops keys and derives none.
+//! Early expansion: a node is replaced by its own user key and the keys of its children before
+//! their epochs begin. When time advances, keys are then only dropped and none is derived.
 
 use alloc::vec::Vec;
 

@@ -112,6 +112,11 @@ impl KeyTree {
         }
     }
 
+    /// Returns true if the host has carried out a delta of this tree, so that a later load finds it.
+    pub fn is_stored(&self) -> bool {
+        self.storage.confirmed > 0
+    }
+
     /// Returns the names of stored records that no entry uses, which failed writes left. The host
     /// deletes these records at once. Each name is returned only once.
     pub fn take_orphans(&mut self) -> Vec<RecordName> {

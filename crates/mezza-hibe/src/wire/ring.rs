@@ -2,10 +2,11 @@
 //! each.
 //!
 //! A record is `1 | suite, tree | kind | depth | start u32 | points`, sealed with ChaCha20-Poly1305
-//! under its own key with nonce 0; its name and its additional data have the generation in which it
-//! was first stored. The keyring is `"SHK1" | suite, tree | k | origin u32 | floor u32 of each life |
-//! generation u64 | count u16`, then `start u32 | kind u8 | key[32]` for each entry, then zeros up to 12,288 bytes, or
-//! 28,672 where there are three lives: its size would tell the floors.
+//! under its own key with nonce 0. Its name and its additional data have the generation in which it
+//! was first stored. The keyring is
+//! `"SHK1" | suite, tree | k | origin u32 | floor u32 of each life | generation u64 | count u16`,
+//! then `start u32 | kind u8 | key[32]` for each entry, then zeros. They fill it up to 12,288
+//! bytes, or 28,672 for three lives, because a varying size would reveal the floors.
 
 use alloc::vec::Vec;
 

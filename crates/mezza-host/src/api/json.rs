@@ -3,6 +3,9 @@
 
 mod backup;
 mod contact;
+mod guard;
+mod link;
+mod mesh;
 mod mixnet;
 mod note;
 mod ratchet;
@@ -14,13 +17,16 @@ use utoipa::ToSchema;
 
 pub use backup::*;
 pub use contact::*;
+pub use guard::*;
+pub use link::*;
+pub use mesh::*;
 pub use mixnet::*;
 pub use note::*;
 pub use ratchet::*;
 pub use world::*;
 
-/// `Debug` that shows the name of the type alone: these values hold names, texts and addresses,
-/// and must not reach a log by accident (MSG-37).
+/// Implements `Debug` so that it shows only the name of the type: these values hold names, texts
+/// and addresses, and must not reach a log by accident (MSG-37).
 macro_rules! silent {
     ($($name:ident)*) => {$(
         impl std::fmt::Debug for $name {
@@ -32,10 +38,10 @@ macro_rules! silent {
 }
 use silent;
 
-silent!(Draft ChangeJson StatusJson RelayJson MeJson CardText ContactJson Verified PolicyJson AddRequest ContactPatch NoteJson FactJson OfferJson BackupRequest AutoBackupRequest BackupJson BackupsJson
+silent!(GuardJoinRequest LinkGuardRequest LinkPairRequest LinkPairingJson LinkAddressRequest Draft ChangeJson StatusJson RelayJson MeJson CardText ContactJson Verified PolicyJson AddRequest CardRequest CardSummary ContactPatch NoteJson FactJson OfferJson BackupRequest AutoBackupRequest BackupJson BackupsJson
     RestoreRequest MoveRecipientJson MoveFileRequest MoveInRequest MoveOutRequest MoveFinishRequest MoveKeyJson);
 
-/// A one-time ticket from the URL's fragment.
+/// A one-time ticket from the fragment of the page's address.
 #[derive(Deserialize, ToSchema)]
 pub struct SessionRequest {
     /// 64 hexadecimal digits.
@@ -46,18 +52,22 @@ pub struct SessionRequest {
 #[derive(Serialize, Deserialize, ToSchema)]
 #[schema(as = Session)]
 pub struct BearerJson {
-    /// 64 hexadecimal digits, sent as `Authorization: Bearer ..` from now on.
+    /// The bearer token, 64 hexadecimal digits. The page sends it as `Authorization: Bearer ..`
+    /// from now on.
     pub bearer: String,
-    /// 64 hexadecimal digits, with which the tab checks proofs. It is never sent to the node.
+    /// A key of 64 hexadecimal digits, with which the tab checks proofs of the node. The tab never
+    /// sends it to the node.
     pub proof_key: String,
-    /// The command that prints another address, with the home of this node where it is not the usual one.
+    /// The command that prints another address of the page. It contains the home of this node,
+    /// unless that is the default.
     pub command: String,
 }
 
-/// A challenge of a tab that wants to know whether this is still the node in which it came in.
+/// A challenge of a tab, by which it checks that it still talks to the node that gave it its bearer
+/// token.
 #[derive(Deserialize, ToSchema)]
 pub struct ProofRequest {
-    /// 64 hexadecimal digits by chance.
+    /// 64 random hexadecimal digits.
     pub challenge: String,
 }
 
@@ -65,12 +75,12 @@ pub struct ProofRequest {
 #[derive(Serialize, ToSchema)]
 #[schema(as = Proof)]
 pub struct ProofJson {
-    /// HMAC-SHA-256 under the key of proofs of `mezza/page-proof` and the 32 bytes of the challenge,
-    /// 64 hexadecimal digits.
+    /// HMAC-SHA-256, as 64 hexadecimal digits. The key is the key of proofs, the message is
+    /// `mezza/page-proof` followed by the 32 bytes of the challenge.
     pub mac: String,
 }
 
-/// An address for a browser, good for one visit.
+/// An address of the page for a browser, which can be used once.
 #[derive(Serialize, Deserialize, ToSchema)]
 pub struct TicketUrl {
     /// `http://127.0.0.1:PORT/#t=TICKET`.
@@ -83,17 +93,17 @@ pub struct TicketUrl {
 pub struct StatusJson {
     /// The program's version.
     pub version: String,
-    /// True if there is an identity, and whether it is unlocked.
+    /// State of the node: whether there is an identity, and whether it is unlocked.
     pub state: NodeStateJson,
     /// True if the identity of this home has moved to another device.
     pub moved: bool,
-    /// The own name, while unlocked.
+    /// Name on our own card, while the vault is unlocked.
     pub name: Option<String>,
-    /// True if this is the demonstration world, which hides nothing.
+    /// True if this is the demonstration, which protects nothing.
     pub demo: bool,
     /// True if the observer is on.
     pub observer: bool,
-    /// Seconds without a call after which the node locks itself; 0: never.
+    /// Seconds without a request of the user after which the node locks itself; 0: never.
     pub idle_lock_s: u64,
     /// The node's clock, milliseconds since 1970.
     pub now_ms: u64,
@@ -104,11 +114,11 @@ pub struct StatusJson {
 #[serde(rename_all = "snake_case")]
 #[schema(as = NodeState)]
 pub enum NodeStateJson {
-    /// No identity yet.
+    /// There is no identity yet.
     Empty,
-    /// An identity that waits for its passphrase.
+    /// There is an identity, and its vault is locked.
     Locked,
-    /// Running.
+    /// The vault is unlocked.
     Open,
 }
 
@@ -127,7 +137,7 @@ pub struct CreateRequest {
 #[derive(Serialize, Deserialize, ToSchema)]
 #[schema(as = Words)]
 pub struct PassphraseJson {
-    /// Six words.
+    /// Six random words for a passphrase.
     pub words: Vec<String>,
 }
 
@@ -138,29 +148,38 @@ pub struct UnlockRequest {
     pub passphrase: String,
 }
 
-/// Another passphrase.
+/// A change of the passphrase.
 #[derive(Deserialize, ToSchema)]
 pub struct PassphraseRequest {
     /// Current passphrase.
     pub old: String,
-    /// The one from now on, at least 8 characters.
+    /// New passphrase, at least 8 characters.
     pub new: String,
 }
 
-/// Settings of the program that shall be otherwise.
+/// Changes of settings. Absent fields stay unchanged.
 #[derive(Default, Serialize, Deserialize, ToSchema)]
 pub struct SettingsPatch {
-    /// Seconds without a call after which the node locks itself: 60 to 604,800, or 0 for never.
+    /// Seconds without a request of the user after which the node locks itself: 60 to 604,800, or 0
+    /// for never.
     pub idle_lock_s: Option<u64>,
-    /// True if the observer records what others could see.
+    /// True to record what a provider, the relay and a thief could see.
     pub observe: Option<bool>,
 }
 
-/// The relay of this home.
+/// The relay that runs in this home, if there is one.
 #[derive(Serialize, Deserialize, ToSchema)]
 pub struct RelayHere {
-    /// None if there is none, or none with an address that others could be told.
+    /// The relay; absent if there is none, or if others cannot reach any of its addresses.
     pub relay: Option<RelayOffer>,
+}
+
+/// A relay to run on this machine.
+#[derive(Default, Serialize, Deserialize, ToSchema)]
+pub struct RelayStart {
+    /// Host and port under which others reach this machine; without it only this machine reaches
+    /// the relay.
+    pub public: Option<String>,
 }
 
 /// A relay that could be one's own.
@@ -168,15 +187,15 @@ pub struct RelayHere {
 pub struct RelayOffer {
     /// `mezzavoce:r1/..`.
     pub uri: String,
-    /// The same for people.
+    /// The relay, as shown to users.
     pub relay: RelayJson,
-    /// True if it runs now.
+    /// True if the relay runs now.
     pub up: bool,
-    /// True if only this machine reaches its address.
+    /// True if only this machine can reach its address.
     pub only_here: bool,
 }
 
-/// A relay as people compare it.
+/// A relay, as shown to users for comparison.
 #[derive(Clone, Serialize, Deserialize, ToSchema)]
 #[schema(as = Relay)]
 pub struct RelayJson {
@@ -188,7 +207,7 @@ pub struct RelayJson {
     pub port: u16,
 }
 
-/// The own identity.
+/// Our own identity.
 #[derive(Clone, Serialize, Deserialize, ToSchema)]
 #[schema(as = Me)]
 pub struct MeJson {
@@ -202,30 +221,30 @@ pub struct MeJson {
     pub issued_days: u32,
     /// Suites, best first, `0x0101`.
     pub suites: Vec<String>,
-    /// The own relays.
+    /// Our relays.
     pub relays: Vec<RelayJson>,
-    /// One-time keys left at the relay, if it said so.
+    /// Number of one-time keys left at the relay, if it reported it.
     pub one_time_stock: Option<u16>,
 }
 
 /// Changes to our own card.
 #[derive(Default, Serialize, Deserialize, ToSchema)]
 pub struct RenewRequest {
-    /// Another name, at most 24 bytes.
+    /// New name, at most 24 bytes.
     pub name: Option<String>,
-    /// All own relays from now on, as `mezzavoce:r1/..`.
+    /// The complete list of our relays from now on, as `mezzavoce:r1/..`.
     pub relays: Option<Vec<String>>,
 }
 
 /// A request for keys of the mesh.
 #[derive(Default, Serialize, Deserialize, ToSchema)]
 pub struct MeshKeysRequest {
-    /// True if the user compared date and time of this device.
+    /// True if the user has compared date and time of this device.
     #[serde(default)]
     pub confirmed: bool,
 }
 
-/// Which parts of a card are given away.
+/// The parts of a card that are given to others.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema, ValueEnum,
 )]
@@ -235,18 +254,18 @@ pub enum CardFormJson {
     /// All parts.
     #[default]
     Full,
-    /// Small enough for paper.
+    /// Without long parts, so that the card fits a QR code on paper.
     Poster,
-    /// For use without internet.
+    /// Only the part for use without internet.
     Offline,
 }
 
-/// The own card as text.
+/// Our own card as text.
 #[derive(Clone, Serialize, Deserialize, ToSchema)]
 pub struct CardText {
     /// `mezzavoce:c1/..`.
     pub uri: String,
-    /// The form it was made in.
+    /// The form in which the card was encoded.
     pub form: CardFormJson,
     /// Bytes of the card.
     pub bytes: usize,

@@ -12,9 +12,9 @@ use crate::api::{Exit, Refused};
 pub enum Closed {
     /// The Host header names another host: 421.
     Host,
-    /// The request comes from a page of another site: 403.
+    /// The request comes from a page of another site: HTTP status 403.
     Origin,
-    /// No bearer, or an unknown one: 401.
+    /// The bearer token is missing or unknown: HTTP status 401.
     Bearer,
 }
 

@@ -28,7 +28,8 @@ pub fn relay_of(text: &str) -> Result<RelayEntry, Fault> {
         Uri::Relay { key, port, host } => {
             Ok(RelayEntry { key, address: MailboxAddress([0; 16]), port, host })
         }
-        // The newcomer then shares the relay of the contact who invited them.
+        // A card stands for its owner's relay, which the new user then shares with the contact who
+        // invited them.
         Uri::Card(card) => {
             card.relays().first().map(unassigned).ok_or_else(relay::no_relay_on_card)
         }
@@ -36,7 +37,7 @@ pub fn relay_of(text: &str) -> Result<RelayEntry, Fault> {
     }
 }
 
-/// Returns the relay of an entry, without the mailbox of its owner.
+/// Returns the relay of an entry, without the owner's mailbox.
 fn unassigned(entry: &RelayEntry) -> RelayEntry {
     RelayEntry { address: MailboxAddress([0; 16]), ..entry.clone() }
 }
@@ -61,7 +62,7 @@ pub fn read_block(text: &str) -> Result<Vec<u8>, Fault> {
     }
 }
 
-/// Returns the fault for a card block in the place of `noun`.
+/// Returns the fault for a card block that was given in place of `noun`.
 fn is_block(noun: &str) -> Fault {
     let text = format!("this is a card of the mesh, which names nobody, not {noun}");
     let next = "ask for the whole card, which its owner shows with `mezza card --mesh --qr`; or \

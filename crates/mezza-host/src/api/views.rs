@@ -4,7 +4,7 @@ use data_encoding::HEXLOWER;
 use mezza_core::Time;
 use mezza_messenger::card::RelayEntry;
 use mezza_messenger::evidence::{Fact, NoteState};
-use mezza_messenger::policy::{Fallback, Policy};
+use mezza_messenger::policy::{Fallback, NoteLife, Policy};
 use mezza_messenger::view::{
     BudgetView, CarrierEstimate, ConnectionView, ContactState, ContactView, IdentityView,
     InvitationView, NetworkView, NoteContent, NoteView, PrekeysView, VerificationMethod,
@@ -132,13 +132,32 @@ fn describe_policy(policy: &Policy) -> json::PolicyJson {
         timer_s: policy.timer_s,
         delivered: policy.delivered,
         read: policy.read,
+        mesh_life: policy.life.map(describe_life),
+    }
+}
+
+/// Describes the life of a note.
+pub fn describe_life(life: NoteLife) -> json::MeshLifeJson {
+    match life {
+        NoteLife::Minute => json::MeshLifeJson::Minute,
+        NoteLife::HalfHour => json::MeshLifeJson::HalfHour,
+        NoteLife::HalfDay => json::MeshLifeJson::HalfDay,
+    }
+}
+
+/// Converts a requested life.
+pub fn life_of(life: json::MeshLifeJson) -> NoteLife {
+    match life {
+        json::MeshLifeJson::Minute => NoteLife::Minute,
+        json::MeshLifeJson::HalfHour => NoteLife::HalfHour,
+        json::MeshLifeJson::HalfDay => NoteLife::HalfDay,
     }
 }
 
 /// Converts a requested policy.
 ///
 /// # Errors
-/// An unknown carrier; the device checks the rest.
+/// If a carrier is unknown. The device checks the rest.
 pub fn policy_of(policy: &json::PolicyJson) -> Result<Policy, Refused> {
     let carrier = |name: &String| {
         let known = CarrierId::ALL.into_iter().find(|c| c.name() == name);
@@ -157,6 +176,7 @@ pub fn policy_of(policy: &json::PolicyJson) -> Result<Policy, Refused> {
         timer_s: policy.timer_s,
         delivered: policy.delivered,
         read: policy.read,
+        life: policy.mesh_life.map(life_of),
     })
 }
 
@@ -187,6 +207,12 @@ pub fn describe_note(view: &NoteView) -> json::NoteJson {
         pin: view.level_min,
         facts: view.facts.iter().map(describe_fact).collect(),
         due_ms: view.due.map(mezza_core::Time::as_ms),
+        announced: match view.state {
+            NoteState::Carried(names) => Some(names),
+            _ => None,
+        },
+        carried_until_ms: view.carried_until.map(mezza_core::Time::as_ms),
+        mesh_life: view.life.map(describe_life),
         mark: view.mark.map(words::restore_mark),
     }
 }
@@ -216,7 +242,7 @@ pub fn describe_carrier(road: &ConnectionView) -> json::CarrierJson {
     }
 }
 
-/// This number of rounds means no budget: the network gives no promise, without end.
+/// A config with this number of rounds has no budget: the network makes no promise, for any time.
 const NO_BUDGET: u64 = u32::MAX as u64;
 
 /// Describes the mixnet.

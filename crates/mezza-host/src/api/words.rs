@@ -7,6 +7,7 @@ use mezza_messenger::view::{ConnectionView, NetworkTrouble};
 use mezza_messenger::{CarrierCaps, CarrierId, LoadError};
 
 mod aside;
+pub mod link;
 pub mod mesh;
 pub mod mixnet;
 mod refusals;
@@ -29,9 +30,9 @@ pub struct CarrierFacts {
     pub connections: Vec<ConnectionView>,
     /// The date that the node uses.
     pub date: Time,
-    /// Number of conversations that may use only this carrier, counted while a connection is down.
+    /// Number of conversations that may use only this carrier; counted while a connection is down.
     pub alone: usize,
-    /// True if the vault was restored and the user has not decided yet.
+    /// True if the vault may be a restored old copy, and the user has not decided about it yet.
     pub doubted: bool,
     /// Why no round of the mixnet returns; set for the facts of every carrier.
     pub network: Option<NetworkTrouble>,
@@ -47,6 +48,10 @@ pub(crate) fn describe_reason(why: WaitReason) -> (&'static str, &'static str) {
         }
         WaitReason::TooBig => ("too_big", "waiting: too big for the carriers that may take it"),
         WaitReason::Keys => ("keys", "waiting for their keys"),
+        WaitReason::NewCard => (
+            "new_card",
+            "waiting: their card has no address there; ask for their new card, and add it",
+        ),
         WaitReason::Bundle => ("bundle", relay::BUNDLE_REFUSED),
         WaitReason::Answer => ("answer", "waiting for an answer"),
         WaitReason::BoxGone => ("box_gone", relay::BOX_GONE),
@@ -54,6 +59,10 @@ pub(crate) fn describe_reason(why: WaitReason) -> (&'static str, &'static str) {
         WaitReason::Budget => ("budget", mixnet::BUDGET_SPENT),
         WaitReason::CallBudget => ("call_budget", mixnet::CALLS_SPENT),
         WaitReason::OwnKeys => ("own_keys", mesh::NO_OWN_KEYS),
+        WaitReason::NoNeighbours => {
+            ("no_neighbours", "waiting: no neighbour of the mesh is received")
+        }
+        WaitReason::Guard => ("guard", link::GUARD_CLOSED),
         WaitReason::Slow => ("slow", relay::SLOW),
         WaitReason::Restored => {
             ("restored", "it comes from a backup and may have been sent since: you decide")
@@ -83,6 +92,7 @@ fn handed_words(carrier: CarrierId) -> &'static str {
     match carrier {
         CarrierId::RELAY => relay::HANDED,
         CarrierId::MIXNET => mixnet::HANDED,
+        CarrierId::LINK => link::HANDED,
         _ => "on its way",
     }
 }
@@ -158,6 +168,35 @@ pub fn format_count(n: u64, one: &str, several: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_page_has_a_text_for_each_reason_to_wait() {
+        use WaitReason as Why;
+        let all = [
+            Why::Sending,
+            Why::NoCarrier,
+            Why::BelowPin,
+            Why::TooBig,
+            Why::Keys,
+            Why::NewCard,
+            Why::Bundle,
+            Why::Answer,
+            Why::BoxGone,
+            Why::BoxFull,
+            Why::Budget,
+            Why::CallBudget,
+            Why::OwnKeys,
+            Why::Slow,
+            Why::Restored,
+            Why::NoNeighbours,
+            Why::Guard,
+        ];
+        let page = include_str!("../../../../ui/src/words.ts");
+        for why in all {
+            let (word, _) = describe_reason(why);
+            assert!(page.contains(&format!("  {word}: () => t('why-")), "{word}");
+        }
+    }
 
     #[test]
     fn numbers_are_grouped() {

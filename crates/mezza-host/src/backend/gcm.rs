@@ -1,4 +1,5 @@
-//! AES-GCM of aws-lc: three times as fast on a full frame as the portable code. Equal bytes.
+//! AES-GCM computed by aws-lc, three times as fast on a full frame as the portable code. Both give
+//! equal bytes.
 
 use aws_lc_rs::aead::{AES_128_GCM, AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use mezza_core::AeadKey;

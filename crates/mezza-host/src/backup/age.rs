@@ -1,4 +1,4 @@
-//! The header of age v1 (C2SP age): who can open a file.
+//! The header of age v1 (C2SP age), which determines who can open a file.
 //!
 //! ```text
 //! age-encryption.org/v1
@@ -23,7 +23,7 @@ use crate::store::typed::in_one_form;
 
 /// The first line.
 const VERSION_LINE: &str = "age-encryption.org/v1";
-/// Begins a stanza, and the line with the MAC.
+/// The beginning of a stanza.
 const STANZA: &str = "-> ";
 const MAC: &str = "---";
 /// Kinds of stanzas that this program writes and opens.
@@ -31,24 +31,24 @@ const SCRYPT: &str = "scrypt";
 const X25519: &str = "X25519";
 /// log2 of the cost of one guess: scrypt with N = 2^18, r = 8 takes 256 MiB and about a second.
 const LOG_N: u8 = 18;
-/// A file must not ask for more than 1 GiB of memory.
+/// Maximum cost that is accepted from a file: more would need over 1 GiB of memory.
 const LOG_N_MAX: u8 = 20;
 /// Bytes of a file key, of a salt of scrypt, of the sealed file key and of a MAC.
 pub(super) const FILE_KEY_BYTES: usize = 16;
 const SALT_BYTES: usize = 16;
 const BODY_BYTES: usize = FILE_KEY_BYTES + 16;
 const MAC_BYTES: usize = 32;
-/// A longer header, or one of more stanzas, is none of ours.
+/// Maximum length of a header, bytes. Our files have no longer header and no more stanzas.
 const HEADER_BYTES_MAX: usize = 8 << 10;
 const STANZAS_MAX: usize = 32;
-/// A line of a body: 64 columns.
+/// Maximum length of a line of a stanza's body: 64 characters.
 const COLUMNS: usize = 64;
 
 /// The party that can open a backup.
 pub enum Recipient<'a> {
-    /// Each person who knows this passphrase.
+    /// Everybody who knows this passphrase.
     Passphrase(&'a [u8]),
-    /// The owner of the private key that belongs to this public key.
+    /// The owner of the private key for this public key.
     Key(&'a PublicKey),
 }
 
@@ -70,7 +70,7 @@ impl BackupKey {
     /// Draws the key of a new file. With a passphrase this takes about a second and 256 MiB.
     ///
     /// # Errors
-    /// 75 if the memory is not to be had.
+    /// Exit code 75 if there is not enough memory.
     pub fn draw(recipient: &Recipient<'_>, rng: &mut dyn CryptoRng) -> Result<Self, Fault> {
         let key = Secret::random(rng);
         let stanza = match recipient {
@@ -93,8 +93,8 @@ impl BackupKey {
     /// Reads a header and opens the file key.
     ///
     /// # Errors
-    /// 77 if the identity does not open it, or the header is damaged: one answer (BACKUP-9). 75 if the
-    /// memory for the passphrase is not to be had.
+    /// Exit code 77 if the identity does not open the key or the header is damaged, which cannot be
+    /// distinguished (BACKUP-9). Exit code 75 if there is not enough memory for the passphrase.
     pub(super) fn open(input: &mut impl BufRead, identity: &Identity<'_>) -> Result<Self, Fault> {
         let header = read_header(input).ok_or_else(wrong_key)?;
         let parsed = parse_header(&header).ok_or_else(wrong_key)?;
@@ -109,7 +109,7 @@ impl BackupKey {
     }
 }
 
-/// One `-> kind arguments` with its body.
+/// One stanza: `-> kind arguments`, followed by its body.
 struct Stanza {
     kind: String,
     arguments: Vec<String>,
@@ -129,8 +129,8 @@ fn read_header(input: &mut impl BufRead) -> Option<Vec<u8>> {
         let start = header.len();
         let left = (HEADER_BYTES_MAX - start) as u64;
         let mut line = std::io::Read::take(&mut *input, left);
-        line.read_until(b'\n', &mut header).ok()?;
-        if header.last() != Some(&b'\n') {
+        // A file that is cut at the end of a line, or a header at its limit, gives nothing more.
+        if line.read_until(b'\n', &mut header).ok()? == 0 || header.last() != Some(&b'\n') {
             return None;
         }
         if header[start..].starts_with(MAC.as_bytes()) {
@@ -190,12 +190,13 @@ fn open_by_passphrase(
     stanzas: &[Stanza],
     pass: &[u8],
 ) -> Result<Option<Secret<FILE_KEY_BYTES>>, Fault> {
-    // A scrypt stanza is the only one of its file: nobody else may be able to change the file.
+    // A scrypt stanza must be the only one of its file, so that nobody without the passphrase can
+    // make the file.
     let [Stanza { kind, arguments, body }] = stanzas else { return Ok(None) };
     let [salt, log_n] = arguments.as_slice() else { return Ok(None) };
     let salt = BASE64_NOPAD.decode(salt.as_bytes()).ok();
     let salt: Option<[u8; SALT_BYTES]> = salt.and_then(|salt| salt.try_into().ok());
-    // The cost has one form: no sign, no leading zero.
+    // The cost has only one form: no sign, no leading zero.
     let cost = log_n.parse::<u8>().ok().filter(|cost| cost.to_string() == *log_n);
     let cost = cost.filter(|cost| (1..=LOG_N_MAX).contains(cost));
     let (Some(salt), Some(cost), SCRYPT) = (salt, cost, kind.as_str()) else { return Ok(None) };
@@ -204,7 +205,7 @@ fn open_by_passphrase(
     Ok(unwrap_key(&wrap, body))
 }
 
-/// scrypt (RFC 7914) with r = 8 and p = 1 over the salt of age.
+/// Derives a key by scrypt (RFC 7914) with r = 8 and p = 1, over the salt of age.
 fn stretch(pass: &[u8], salt: &[u8; SALT_BYTES], log_n: u8) -> Result<Secret<32>, Fault> {
     let form = in_one_form(pass);
     let salt = [b"age-encryption.org/v1/scrypt".as_slice(), salt].concat();
@@ -245,7 +246,7 @@ fn wrap_of_shared(shared: &Secret<32>, share: &PublicKey, public: &PublicKey) ->
 
 fn wrap_key(wrap: &Secret<32>, key: &Secret<FILE_KEY_BYTES>) -> String {
     let mut body = zeroize::Zeroizing::new(key.expose().to_vec());
-    // The wrap key is used once, so that its nonce is fixed.
+    // The wrapping key is used only once, so its nonce can be constant.
     let tag = AwsLcChacha::new(wrap.expose()).seal(&[0; 12], &[], &mut body);
     BASE64_NOPAD.encode(&[body.as_slice(), &tag].concat())
 }
@@ -271,7 +272,7 @@ pub(super) fn payload_key(key: &Secret<FILE_KEY_BYTES>, nonce: &[u8; 16]) -> Sec
     derive(key.expose(), nonce, b"payload")
 }
 
-/// HKDF-SHA-256 (RFC 5869), 32 bytes.
+/// Derives 32 bytes by HKDF-SHA-256 (RFC 5869).
 #[expect(clippy::expect_used, reason = "32 bytes are within the limit of HKDF")]
 fn derive(secret: &[u8], salt: &[u8], info: &[u8]) -> Secret<32> {
     let extracted = Salt::new(HKDF_SHA256, salt).extract(secret);

@@ -5,7 +5,7 @@
 //! DIR/mezza-TIME.age      backups to its public key, which the vault has
 //! ```
 //!
-//! The node can write backups, and nobody can read them with the disk of the vault alone.
+//! The node can write such backups, and with the vault's disk alone nobody can read them.
 //! `age -d -i key.age mezza-TIME.age` opens them without this program.
 
 use std::fs;
@@ -30,26 +30,26 @@ const KEY_FILE: &str = "key.age";
 /// Begin and end of the name of a backup.
 const PREFIX: &str = "mezza-";
 const SUFFIX: &str = ".age";
-/// The vault's record.
+/// The key of the vault's record that stores the state of the backups.
 const ROW: &[u8] = b"backup";
 /// Most bytes of that record, and of a file with a key.
 const ROW_BYTES_MAX: usize = 16 << 10;
-/// After a failure the next try comes in an hour.
+/// Time until the next attempt after a failure, ms.
 const AGAIN_MS: u64 = Time::HOUR_MS;
-/// A backup that is older is worth a warning.
+/// The age above which the newest backup causes a warning, ms.
 const OLD_MS: u64 = 30 * Time::DAY_MS;
 
 /// The state of the backups of a vault.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BackupState {
-    /// When the last backup was made, in milliseconds since 1970.
+    /// Time of the last backup, in milliseconds since 1970.
     pub made_ms: Option<u64>,
-    /// Backups that the node makes.
+    /// The settings of automatic backups, if they are on.
     pub auto: Option<AutoBackup>,
 }
 
-/// Backups that the node makes.
+/// Automatic backups: their folder, key and schedule.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AutoBackup {
@@ -65,7 +65,7 @@ pub struct AutoBackup {
     pub made_ms: u64,
     /// The newest backup.
     pub last: Option<AutoFile>,
-    /// When the last try failed, and why.
+    /// Time and reason of the last failure, if the last attempt failed.
     pub failed: Option<AutoFailure>,
 }
 
@@ -100,7 +100,7 @@ impl BackupState {
     /// The batch that stores the state.
     ///
     /// # Errors
-    /// A bug if it has no form.
+    /// A bug of this program if the state cannot be encoded.
     pub fn put_row(&self) -> Result<WriteBatch, Fault> {
         let value = serde_json::to_vec(self).map_err(|_| Fault::bug("the state has no form"))?;
         let kind = RecordKind::Setting;
@@ -112,14 +112,14 @@ impl BackupState {
     /// Returns true if the node has to make a backup now.
     pub fn is_due(&self, now: Time) -> bool {
         let Some(auto) = &self.auto else { return false };
-        // A clock that was set back holds nothing up for longer than the pause.
+        // If the clock was set back, a backup is delayed by no more than the interval.
         let is_over = |since_ms: u64, pause_ms: u64| now.as_ms().abs_diff(since_ms) >= pause_ms;
         let is_paused = auto.failed.as_ref().is_some_and(|failed| !is_over(failed.at_ms, AGAIN_MS));
         !is_paused && is_over(auto.made_ms, auto.every_s.saturating_mul(Time::SECOND_MS))
     }
 
-    /// Returns what is wrong with the backups, and the next step; `None` if nothing is. A device without a
-    /// backup is warned once a note without a timer is more than 30 days old.
+    /// Returns the problem with the backups and the next step, or `None`. A device without a backup
+    /// is warned once a note without a timer is more than 30 days old.
     pub fn warning(&self, now: Time, oldest_note: Option<Time>) -> Option<(String, &'static str)> {
         if let Some(auto) = &self.auto {
             let folder = &auto.folder;
@@ -153,11 +153,11 @@ impl BackupState {
 }
 
 impl AutoBackup {
-    /// Prepares a folder: draws a key, and stores it there under the passphrase. A key that is there
-    /// already has to open with the passphrase, and serves on.
+    /// Prepares a folder: draws a key, and stores it there under the passphrase. If the folder
+    /// already has a key, the passphrase must open it, and it is used again.
     ///
     /// # Errors
-    /// 77 for another passphrase than that of the key in the folder, 73 if the disk refuses.
+    /// Exit code 77 if the passphrase does not open the key in the folder, 73 if the disk refuses.
     pub fn prepare(
         folder: &Path,
         pass: &[u8],
@@ -202,13 +202,14 @@ impl AutoBackup {
         let recipient: PublicKey =
             read_recipient(&self.recipient).ok_or_else(|| Fault::bug("the recipient is none"))?;
         let key = BackupKey::draw(&Recipient::Key(&recipient), rng)?;
-        // Names in the order of their times; seconds are not needed to tell two of them apart.
+        // File names have the order of their times. Minutes suffice to distinguish them.
         let name = format!("{PREFIX}{:013}{SUFFIX}", now.as_ms());
         Ok((Path::new(&self.folder).join(name), key))
     }
 
     /// Deletes the backups above the number that is kept, the oldest first. Called once a new one is
-    /// durable; a file that cannot be deleted stays until the next time.
+    /// durable; a file that cannot be deleted stays until the next time. The last one stays, also if a
+    /// clock that was ahead gave later names to others.
     pub fn delete_surplus(&self) {
         let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
         let is_own = |name: &str| {
@@ -216,16 +217,18 @@ impl AutoBackup {
             time.is_some_and(|time| time.len() == 13 && time.bytes().all(|b| b.is_ascii_digit()))
         };
         let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
-        let mut own: Vec<String> = names.filter(|name| is_own(name)).collect();
+        let last = self.last.as_ref().map(|last| last.name.as_str());
+        let (newest, mut own): (Vec<String>, Vec<String>) =
+            names.filter(|name| is_own(name)).partition(|name| Some(name.as_str()) == last);
         own.sort();
-        let surplus = own.len().saturating_sub(self.keep.max(1));
+        let surplus = own.len().saturating_sub(self.keep.max(1) - newest.len());
         for name in &own[..surplus] {
             let _ = fs::remove_file(Path::new(&self.folder).join(name));
         }
     }
 }
 
-/// The private key for a backup that a node has made: it lies beside the backup.
+/// Reads the private key for an automatic backup, which lies in the same folder.
 pub(super) fn key_beside(backup: &Path, pass: &[u8]) -> Result<StaticKey, Fault> {
     let path = backup.with_file_name(KEY_FILE);
     if !path.exists() {

@@ -52,13 +52,13 @@ fn decode(prefix: &str, text: &str) -> Option<[u8; 32]> {
         return None;
     }
     let bytes = regroup(data, 5, 8);
-    // The last letter has four bits that belong to no byte, and have to be zero.
+    // The last letter has four bits that belong to no byte, and that must be zero.
     let (bytes, rest) = bytes.split_first_chunk::<32>()?;
     let is_whole = rest.iter().all(|byte| *byte == 0) && encode(prefix, bytes) == text;
     is_whole.then_some(*bytes)
 }
 
-/// Cuts groups of bits into groups of another size; the last one is filled up with zeros.
+/// Regroups bits into groups of another size. The last group is filled up with zeros.
 fn regroup(values: &[u8], from: u32, to: u32) -> Vec<u8> {
     let mut groups = Vec::new();
     let mut held = 0_u32;
@@ -113,7 +113,7 @@ mod tests {
         let mut mixed = text.clone();
         mixed.replace_range(..1, "A");
         assert_eq!(read_recipient(&mixed), None);
-        // A code finds every change of one letter.
+        // The checksum detects every change of one letter.
         for at in 4..text.len() {
             let mut wrong = text.clone().into_bytes();
             wrong[at] = if wrong[at] == b'q' { b'p' } else { b'q' };

@@ -50,10 +50,11 @@ impl<W: Write> ChunkWriter<W> {
         Ok(Self { out, key, number: 0, chunk })
     }
 
-    /// Takes the next bytes.
+    /// Appends bytes to the payload.
     pub(super) fn put(&mut self, mut bytes: &[u8]) -> Result<(), Fault> {
         while !bytes.is_empty() {
-            // A full chunk waits for the next byte: the last one is sealed as such.
+            // A full chunk is sealed when the next byte comes, because the last chunk is sealed
+            // differently.
             if self.chunk.len() == CHUNK_BYTES {
                 self.seal_chunk(false)?;
             }
@@ -64,7 +65,7 @@ impl<W: Write> ChunkWriter<W> {
         Ok(())
     }
 
-    /// Seals the last chunk. Returns where it was written to.
+    /// Seals the last chunk. Returns the writer.
     pub(super) fn finish(mut self) -> Result<W, Fault> {
         self.seal_chunk(true)?;
         Ok(self.out)
@@ -81,13 +82,13 @@ impl<W: Write> ChunkWriter<W> {
     }
 }
 
-/// Opens what was sealed, chunk by chunk: nothing is given out before its tag was checked.
+/// Opens a payload chunk by chunk. No byte is returned before the tag of its chunk was checked.
 pub(super) struct ChunkReader<R: BufRead> {
     input: R,
     key: AwsLcChacha,
     number: u64,
     chunk: Wiping<Vec<u8>>,
-    /// Bytes of the chunk that were taken.
+    /// Number of bytes of the chunk that were returned.
     taken: usize,
     /// True if the chunk is the last one.
     is_last: bool,
@@ -96,7 +97,7 @@ pub(super) struct ChunkReader<R: BufRead> {
 }
 
 impl<R: BufRead> ChunkReader<R> {
-    /// Begins behind the header.
+    /// Begins to read after the header.
     pub(super) fn begin(mut input: R, key: &BackupKey) -> Result<Self, Fault> {
         let mut nonce = [0; NONCE_BYTES];
         input.read_exact(&mut nonce).map_err(cannot_read)?;
@@ -107,10 +108,10 @@ impl<R: BufRead> ChunkReader<R> {
         Ok(reader)
     }
 
-    /// Fills a piece of memory with the next bytes.
+    /// Fills a buffer with the next bytes.
     ///
     /// # Errors
-    /// 65 if the payload ends before, or a chunk does not open.
+    /// Exit code 65 if the payload ends too early, or a chunk does not open.
     pub(super) fn take(&mut self, mut bytes: &mut [u8]) -> Result<(), Fault> {
         while !bytes.is_empty() {
             if self.taken == self.chunk.len() {
@@ -164,7 +165,7 @@ impl<R: BufRead> ChunkReader<R> {
     }
 }
 
-/// The disk refuses what is written.
+/// Returns the fault for a disk that refuses a write.
 #[expect(clippy::needless_pass_by_value, reason = "it is what `map_err` gives")]
 fn cannot_write(error: std::io::Error) -> Fault {
     let text = format!("the backup cannot be written: {error}");
@@ -178,4 +179,17 @@ fn cannot_read(error: std::io::Error) -> Fault {
     }
     let text = format!("the backup cannot be read: {error}");
     Fault::new(Exit::NotFound, text, "check the disk, or try another copy of the file")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// age v1, section "Payload": a counter of 11 bytes, big-endian, and a byte that marks the last chunk.
+    #[test]
+    fn backup_8_each_chunk_has_a_nonce_of_its_own() {
+        assert_eq!(chunk_nonce(0, false), [0; 12]);
+        assert_eq!(chunk_nonce(0x0102, false), [0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 0]);
+        assert_eq!(chunk_nonce(1, true), [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1]);
+    }
 }

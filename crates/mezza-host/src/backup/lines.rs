@@ -1,7 +1,7 @@
 //! The values of a backup as JSON (RFC 8259), one a line in files that end with `.jsonl`.
 //!
-//! Bytes are hexadecimal, long ones (cards, charges) base64; times are milliseconds since 1970. A field
-//! that no reader of this version knows is refused: it would be lost by a restore.
+//! Bytes are hexadecimal, long ones (cards, spent budgets) base64; times are milliseconds since
+//! 1970. An unknown field is refused, because a restore would lose it.
 
 use data_encoding::{BASE64, HEXLOWER};
 use mezza_core::{Secret, Time, Wiping};
@@ -11,7 +11,7 @@ use mezza_messenger::backup::{
 use mezza_messenger::card::{Card, RelayEntry, RelayKey};
 use mezza_messenger::evidence::{Fact, FactKind};
 use mezza_messenger::note::Era;
-use mezza_messenger::policy::{Fallback, Policy};
+use mezza_messenger::policy::{Fallback, NoteLife, Policy};
 use mezza_messenger::receipt::{SeqRange, Window, WindowRanges};
 use mezza_messenger::relay_wire::MailboxAddress;
 use mezza_messenger::view::{ContactState, NoteContent, VerificationMethod};
@@ -25,13 +25,13 @@ use zeroize::Zeroizing;
 pub struct BackupManifest {
     /// The version of the format: 1.
     pub format: u32,
-    /// When the backup was made, in milliseconds since 1970.
+    /// Time when the backup was made, in milliseconds since 1970.
     pub made_ms: u64,
     /// The version of the program that made it.
     pub program: String,
     /// Numbers of contacts, notes and other rows in the backup.
     pub counts: BackupCounts,
-    /// Every other entry but the padding.
+    /// All other entries except the padding.
     pub(super) entries: Vec<ManifestEntry>,
 }
 
@@ -49,7 +49,7 @@ pub struct BackupCounts {
     pub networks: u64,
 }
 
-/// One entry, as the manifest names it.
+/// One entry of the archive, as the manifest lists it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ManifestEntry {
@@ -98,6 +98,9 @@ pub(super) struct ContactLine {
     timer_s: u32,
     delivered: bool,
     read: bool,
+    /// The life of notes of the conversation, 1 to 3.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    life: Option<u8>,
     /// Era of our notes to the contact.
     era: String,
     /// Number of the next note to the contact in that era.
@@ -134,7 +137,7 @@ pub(super) struct NoteLine {
     id: u64,
     contact: u32,
     incoming: bool,
-    /// Absent: something that a newer version made.
+    /// The text; absent for content of a newer version of the program.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     text: Option<String>,
     era: String,
@@ -156,6 +159,9 @@ pub(super) struct NoteLine {
     voided: bool,
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     facts: Vec<FactJson>,
+    /// The life of the note, 1 to 3.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    life: Option<u8>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -188,7 +194,8 @@ pub(super) struct WindowLine {
     read: RangesJson,
 }
 
-/// Every number up to `floor` is settled; ranges are pairs of the first and the last number.
+/// Every number up to `floor` is settled (arrived or voided); ranges are pairs of the first and the
+/// last number.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RangesJson {
@@ -227,6 +234,11 @@ fn is_zero(number: &u8) -> bool {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
 fn is_false(flag: &bool) -> bool {
     !flag
+}
+
+/// Returns the number of a life; absent for no choice.
+fn life_number(life: Option<NoteLife>) -> Option<u8> {
+    life.map(|life| NoteLife::encode_choice(Some(life)))
 }
 
 fn bytes_of<const N: usize>(hex: &str) -> Option<[u8; N]> {
@@ -288,7 +300,8 @@ impl ContactLine {
             state: match contact.state {
                 ContactState::Held => StateJson::Held,
                 ContactState::Asked => StateJson::Asked,
-                // A contact that is blocked has a state beside it; it is never this one.
+                // A blocked contact stores its state separately from the flag, so the state is
+                // never `Blocked`.
                 ContactState::Open | ContactState::Blocked => StateJson::Open,
                 ContactState::Request => StateJson::Request,
             },
@@ -299,6 +312,7 @@ impl ContactLine {
             timer_s: policy.timer_s,
             delivered: policy.delivered,
             read: policy.read,
+            life: life_number(policy.life),
             era: HEXLOWER.encode(&contact.own_era.0),
             next: contact.next_seq,
         }
@@ -314,6 +328,7 @@ impl ContactLine {
             timer_s: self.timer_s,
             delivered: self.delivered,
             read: self.read,
+            life: NoteLife::decode_choice(self.life.unwrap_or(0)).ok()?,
         };
         let how = |how| match how {
             HowJson::InPerson => VerificationMethod::InPerson,
@@ -360,6 +375,7 @@ impl NoteLine {
             unseen: !note.seen,
             voided: note.voided,
             facts: note.facts.iter().map(FactJson::of_fact).collect(),
+            life: life_number(note.life),
         }
     }
 
@@ -380,7 +396,7 @@ impl NoteLine {
             seq: self.seq,
             sent: Time::from_ms(self.sent_ms),
             at: Time::from_ms(self.at_ms),
-            // A row has no other form of none.
+            // In a row of the vault 0 means none, so 0 is read as absent.
             due: self.due_ms.filter(|ms| *ms > 0).map(Time::from_ms),
             level_min: self.level_min,
             carrier,
@@ -388,6 +404,7 @@ impl NoteLine {
             seen: !self.unseen,
             voided: self.voided,
             facts: self.facts.into_iter().map(FactJson::into_fact).collect::<Option<_>>()?,
+            life: NoteLife::decode_choice(self.life.unwrap_or(0)).ok()?,
         })
     }
 }
@@ -478,5 +495,74 @@ impl BudgetLine {
         let remembered = Wiping::new(BASE64.decode(self.charges.as_bytes()).ok()?);
         let pin = bytes_of(&self.network)?;
         Some(BackupNetwork { pin, address: self.address, remembered, joined: self.joined })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mezza_core::StaticKey;
+    use mezza_messenger::card::CardDraft;
+    use mezza_ratchet::{IdentityKeyPair, SuiteList};
+
+    use super::*;
+    use crate::backend::AwsLc;
+    use crate::process::rng::OsRng;
+
+    /// Returns the lines of a contact and of a note, both with this life.
+    fn lines_with(life: Option<NoteLife>) -> [String; 2] {
+        let own = IdentityKeyPair::new(StaticKey::random::<AwsLc>(&mut OsRng));
+        let suites = SuiteList::our_suites();
+        let draft = CardDraft { serial: 1, issued_days: 1, suites, name: "ben", relays: vec![] };
+        let contact = BackupContact {
+            id: ContactId(1),
+            card: Card::issue(&own, draft, &mut OsRng).unwrap(),
+            petname: None,
+            verified: None,
+            policy: Policy { life, ..Policy::default() },
+            state: ContactState::Open,
+            blocked: false,
+            own_era: Era([5; 4]),
+            next_seq: 1,
+        };
+        let note = BackupNote {
+            id: NoteId(1),
+            contact: ContactId(1),
+            incoming: false,
+            client: [1; 16],
+            body: NoteContent::Text("hello".into()),
+            era: Era([5; 4]),
+            seq: 0,
+            sent: Time::from_ms(1),
+            at: Time::from_ms(1),
+            due: None,
+            level_min: 1,
+            carrier: None,
+            level: 0,
+            seen: true,
+            voided: false,
+            facts: Vec::new(),
+            life,
+        };
+        let contact = serde_json::to_string(&ContactLine::of_contact(&contact)).unwrap();
+        [contact, serde_json::to_string(&NoteLine::of_note(&note)).unwrap()]
+    }
+
+    fn lives_of(lines: &[String; 2]) -> Option<[Option<NoteLife>; 2]> {
+        let contact: ContactLine = serde_json::from_str(&lines[0]).unwrap();
+        let note: NoteLine = serde_json::from_str(&lines[1]).unwrap();
+        Some([contact.into_contact()?.policy.life, note.into_note()?.life])
+    }
+
+    #[test]
+    fn msg_150_a_backup_keeps_the_life_of_a_conversation_and_of_a_note() {
+        for life in [None, Some(NoteLife::Minute), Some(NoteLife::HalfDay)] {
+            let lines = lines_with(life);
+            assert_eq!(lives_of(&lines), Some([life; 2]));
+            // A backup without such a choice is the one that earlier versions read.
+            assert!(lines.iter().all(|line| line.contains("life") == life.is_some()), "{lines:?}");
+        }
+        let wrong = lines_with(Some(NoteLife::HalfDay))
+            .map(|line| line.replace("\"life\":3", "\"life\":4"));
+        assert_eq!(lives_of(&wrong), None);
     }
 }

@@ -10,8 +10,10 @@
 //! old:  deletes the rest
 //! ```
 //!
-//! Before `moved` is there only the old device can run, and after it only the new one. Each step can be
-//! repeated after a crash.
+//! Until the file `moved` exists only the old device can run, and afterwards only the new one. Each
+//! step can be repeated after a crash.
+
+pub(super) mod offer;
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -42,19 +44,19 @@ const MAGIC: &[u8] = b"mezzavoce move 1\n";
 const KEY_FILE: &str = "move-in";
 /// The old vault's record of a move that has begun.
 const MOVING: &[u8] = b"moving";
-/// The vault's record of its witness, which is another one on another device.
+/// The key of the record about the vault's witness. The new device has its own witness.
 const WITNESS: &[u8] = b"witness";
-/// The vault's record of its backups, which names a folder of this device.
+/// The key of the record about automatic backups, which names a folder of this device.
 const BACKUPS: &[u8] = b"backup";
 const SETTING: RecordKind = RecordKind::Setting;
-/// Begins the text that gives the key to the new device.
+/// The beginning of the text by which the user gives the key to the new device.
 const TOMBSTONE: &str = "mezza-move:";
 /// Digits that a user compares.
 const DIGITS: u32 = 8;
 const HASH_BYTES: usize = 32;
 /// Most bytes of one record in the file.
 const RECORD_BYTES_MAX: usize = (1 << 20) + 256;
-/// Most bytes of the text that gives the key.
+/// Maximum length of the text that gives the key, bytes.
 const TOMBSTONE_BYTES_MAX: usize = 4 << 10;
 
 /// The state of a move on the old device.
@@ -95,16 +97,22 @@ impl Moving {
     }
 }
 
-/// Returns true if a vault is being moved away: it must not run.
+/// Returns true if the identity of this folder has moved to another device.
+pub fn is_moved(dir: &Path) -> bool {
+    dir.join(MOVED).exists()
+}
+
+/// Returns true if the vault is being moved to another device, so that no node may run on it.
 pub fn is_moving(records: &[Record]) -> bool {
     records.iter().any(|(kind, key, _)| (*kind, &key[..]) == (SETTING, MOVING))
 }
 
-/// Old device, first step: writes the whole vault to a file, under a key that only this vault has. Run
-/// again, it goes on where it was.
+/// Old device, first step: writes the whole vault to a file, under a key that only this vault has.
+/// If it was interrupted, it continues.
 ///
 /// # Errors
-/// Those of opening a vault; 65 if a record does not open, 73 if the disk refuses or there is another file.
+/// The errors of opening a vault; exit code 65 if a record does not open, 73 if the disk refuses or
+/// there is another file.
 pub fn write_move(
     dir: &Path,
     pass: &[u8],
@@ -124,7 +132,7 @@ pub fn write_move(
         key: Secret::random(rng),
         hash: None,
     });
-    // Carriers stay down from here on, also after a crash (BACKUP-30).
+    // From here on carriers stay down, also after a crash (BACKUP-30).
     vault.commit(&[moving.row()])?;
     let is_written = moving.hash.is_some_and(|hash| hash_file(file).is_ok_and(|of| of == hash));
     if !is_written {
@@ -147,7 +155,7 @@ pub fn write_move(
 /// the file. Run again, it returns the same text.
 ///
 /// # Errors
-/// 1 if the digits are others, 66 if no move has begun.
+/// Exit code 1 if the digits differ, 66 if no move has begun.
 pub fn finish_move(
     dir: &Path,
     pass: impl FnOnce() -> Result<Wiping<Vec<u8>>, Fault>,
@@ -162,12 +170,15 @@ pub fn finish_move(
             .and_then(|moving| moving.hash.map(|hash| (moving, hash)))
             .ok_or_else(|| Fault::new(Exit::NotFound, "no move has begun", BEGIN))?;
         if digits.trim() != digits_of(&hash) {
-            let text = "the new device shows other digits: the file on its way was changed";
-            return Err(Fault::new(Exit::No, text, "copy the file again, and compare again"));
+            let text = "these are not the digits of the file that left this device";
+            let next = "type what the new device shows; if it is this, the file was changed on its way: copy \
+                        it again";
+            return Err(Fault::new(Exit::No, text, next));
         }
         let text = seal_tombstone(&moving, &hash, rng)?;
         vault.close()?;
-        // With this file the vault is the new device's; what follows can be repeated.
+        // Once this file exists, the vault belongs to the new device. All later steps can be
+        // repeated.
         private::create(&dir.join(MOVED), text.as_bytes())?;
     }
     count_step();
@@ -180,10 +191,10 @@ pub fn finish_move(
 /// The next step where no move has begun.
 const BEGIN: &str = "begin with `mezza move out RECIPIENT FILE`";
 
-/// Old device: gives a move up that has not destroyed anything.
+/// Old device: cancels a move before anything is destroyed.
 ///
 /// # Errors
-/// 66 if none has begun.
+/// Exit code 66 if no move has begun.
 pub fn cancel_move(dir: &Path, pass: &[u8], now: Time) -> Result<(), Fault> {
     let (mut vault, records) = open_vault(dir, pass, now)?;
     if !is_moving(&records) {
@@ -194,10 +205,11 @@ pub fn cancel_move(dir: &Path, pass: &[u8], now: Time) -> Result<(), Fault> {
     vault.close()
 }
 
-/// New device, first step: returns the recipient for the old one. Run again, it returns the same.
+/// New device, first step: returns the recipient, which the old device needs. Repeated calls return
+/// the same.
 ///
 /// # Errors
-/// 73 if there is a vault here already.
+/// Exit code 73 if there already is a vault here.
 pub fn prepare_move(dir: &Path, rng: &mut dyn CryptoRng) -> Result<PublicKey, Fault> {
     private::make_folder(dir)?;
     if Vault::exists(dir) {
@@ -227,39 +239,42 @@ fn own_key(dir: &Path) -> Result<StaticKey, Fault> {
     Ok(StaticKey::from_scalar::<AwsLc>(Secret::copy_from(bytes)))
 }
 
-/// New device, second step: returns the digits of a file, for the old device.
+/// New device, second step: returns the digits of a file, which the user compares on the old
+/// device.
 ///
 /// # Errors
-/// 66 if it cannot be read, 65 if it is none.
+/// Exit code 66 if the file cannot be read, 65 if it is not a moved vault.
 pub fn move_digits(file: &Path) -> Result<String, Fault> {
     let mut magic = [0; MAGIC.len()];
     let opened = File::open(file).and_then(|mut opened| opened.read_exact(&mut magic));
     opened.map_err(|error| private::cannot_read(file, &error))?;
     if magic != MAGIC {
         let text = format!("{} is no file of a move", file.display());
-        return Err(Fault::new(Exit::Malformed, text, "name the file that `mezza move out` wrote"));
+        let next = "name the file that `move out` wrote on the old device";
+        return Err(Fault::new(Exit::Malformed, text, next));
     }
     hash_file(file).map(|hash| digits_of(&hash))
 }
 
-/// File and key of a move, on the new device.
+/// File, key and parameters of a move, for the new device.
 pub struct ReceivedMove<'a> {
     /// The folder of the vault that is made.
     pub dir: &'a Path,
     /// The file.
     pub file: &'a Path,
-    /// The text that gives its key.
+    /// The text by which the user gives the key.
     pub tombstone: &'a str,
     /// The cost of one guess of the new passphrase.
     pub cost: Argon2Params,
-    /// Now.
+    /// The present time.
     pub now: Time,
 }
 
 /// New device, third step: makes the vault, in one transaction.
 ///
 /// # Errors
-/// 65 if text or file are damaged, or do not belong together; 77 if the text is for another device.
+/// Exit code 65 if text or file are damaged, or do not belong together; 77 if the text is for
+/// another device.
 pub fn receive_move(
     received: &ReceivedMove<'_>,
     new_pass: impl FnOnce() -> Result<Wiping<Vec<u8>>, Fault>,
@@ -267,7 +282,7 @@ pub fn receive_move(
 ) -> Result<(), Fault> {
     let ReceivedMove { dir, file, tombstone, cost, now } = *received;
     if Vault::exists(dir) {
-        // Both are there only if this step was interrupted at its end.
+        // Both files exist only if this step was interrupted at its end.
         let is_made = dir.join(KEY_FILE).exists();
         let exists = || crate::api::Refused::exists().into();
         return if is_made { private::wipe(&dir.join(KEY_FILE)) } else { Err(exists()) };
@@ -277,7 +292,8 @@ pub fn receive_move(
     if hash_file(file)? != hash {
         return Err(damaged("it is not the file that belongs to this key"));
     }
-    // All of it is read before anything is made. The keys that the notes with a timer need are found.
+    // The whole file is read before anything is made, to find the keys that notes with a timer
+    // need.
     let mut buckets = BTreeSet::new();
     read_file(file, &key, &mut |_, bucket| {
         buckets.insert(bucket);
@@ -295,7 +311,7 @@ pub fn receive_move(
 }
 
 fn open_vault(dir: &Path, pass: &[u8], now: Time) -> Result<(Vault, Vec<Record>), Fault> {
-    // A date that is in doubt erases nothing (MSG-99): then the vault stays at its own.
+    // If the date is in doubt, nothing is erased by it (MSG-99): the vault keeps its own date.
     let date = |written: Option<WrittenDate>, _: Option<u32>| {
         let own = written.map_or(now, |written| written.at.wall);
         let away = now.as_ms().abs_diff(own.as_ms());
@@ -304,8 +320,9 @@ fn open_vault(dir: &Path, pass: &[u8], now: Time) -> Result<(Vault, Vec<Record>)
     Vault::open_by(dir, pass, date)
 }
 
-/// The records that go along: the row of the move and the witness belong to this device. A copy of the
-/// key tree would outlive the keys that it forgets, so the new device makes its own (HIBE-93).
+/// Returns the records that move to the new device. The records about the move and the witness
+/// belong to this device. A copy of the key tree would outlive the keys that the tree erases, so
+/// the new device makes its own tree (HIBE-93).
 fn moved_records(records: &[Record]) -> impl Iterator<Item = &Record> {
     let is_own = |key: &[u8]| [MOVING, WITNESS, BACKUPS].contains(&key);
     let stays = move |kind: RecordKind, key: &[u8]| match kind {
@@ -354,7 +371,7 @@ fn fresh_path(path: &Path) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// `length u32 | kind u8 | class u8 | number u32 | key_len u8 | key | value`.
+/// Encodes a record: `length u32 | kind u8 | class u8 | number u32 | key_len u8 | key | value`.
 fn encode_record(kind: RecordKind, key: &[u8], keep: Retention, value: &[u8]) -> Wiping<Vec<u8>> {
     let mut w = Writer::with_capacity(16 + key.len() + value.len());
     let (class, number) = match keep {
@@ -433,13 +450,13 @@ fn hash_file(path: &Path) -> Result<[u8; HASH_BYTES], Fault> {
     }
 }
 
-/// Eight digits of a hash.
+/// Returns eight digits of a hash.
 fn digits_of(hash: &[u8; HASH_BYTES]) -> String {
     let number = hash[..8].iter().fold(0_u64, |number, byte| number << 8 | u64::from(*byte));
     format!("{:08}", number % 10_u64.pow(DIGITS))
 }
 
-/// Key and hash of the file, sealed to the new device: `mezza-move:` and base64.
+/// Seals key and hash of the file to the new device. Returns `mezza-move:` and base64.
 fn seal_tombstone(
     moving: &Moving,
     hash: &[u8; HASH_BYTES],

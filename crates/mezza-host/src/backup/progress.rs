@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The bytes that a piece of work has handled, of how many. Clones share the figures.
+/// The number of bytes that are done, and their total. Clones share the numbers.
 #[derive(Clone, Debug, Default)]
 pub struct WorkProgress(Arc<Figures>);
 

@@ -57,8 +57,8 @@ impl BackupReader<File> {
     /// Opens a file. With a passphrase this takes about a second and 256 MiB.
     ///
     /// # Errors
-    /// 66 if there is no file, 65 if it is longer than 4 GiB, 77 for a wrong passphrase or a damaged
-    /// header.
+    /// Exit code 66 if there is no file, 65 if it is longer than 4 GiB, 77 for a wrong passphrase
+    /// or a damaged header.
     pub fn open(path: &Path, identity: &Identity<'_>) -> Result<Self, Fault> {
         let file = File::open(path).map_err(|error| private::cannot_read(path, &error))?;
         let found = file.metadata().map_err(|error| private::cannot_read(path, &error))?;
@@ -72,10 +72,11 @@ impl BackupReader<File> {
         Self::new(file, identity)
     }
 
-    /// Opens a file with a passphrase: its own, or that of the key beside a backup that a node has made.
+    /// Opens a file with a passphrase: that of the file, or that of the key in the same folder for
+    /// an automatic backup.
     ///
     /// # Errors
-    /// Those of [`BackupReader::open`]; 66 if the key is not beside the backup.
+    /// The errors of [`BackupReader::open`]; exit code 66 if the key is not in the same folder.
     pub fn open_with_passphrase(path: &Path, pass: &[u8]) -> Result<Self, Fault> {
         let mut file = File::open(path).map_err(|error| private::cannot_read(path, &error))?;
         if BackupKey::is_to_key(&mut BufReader::new(&mut file)) {
@@ -90,21 +91,21 @@ impl<R: Read + Seek> BackupReader<R> {
     /// Opens a backup from its first byte on.
     ///
     /// # Errors
-    /// 77 for another identity or a damaged header.
+    /// Exit code 77 for another identity or a damaged header.
     pub fn new(mut file: R, identity: &Identity<'_>) -> Result<Self, Fault> {
         let key = BackupKey::open(&mut BufReader::new(&mut file), identity)?;
         Ok(Self { file, key, progress: WorkProgress::default() })
     }
 
-    /// Has each byte that is read from now on counted.
+    /// Reports each byte that is read from now on.
     pub fn report_to(&mut self, progress: WorkProgress) {
         self.progress = progress;
     }
 
-    /// Returns the archive as it is: nothing in it was checked. For tests of readers.
+    /// Returns the archive without checking anything in it. For tests of readers.
     ///
     /// # Errors
-    /// 65 if a part of it does not open.
+    /// Exit code 65 if a part of it does not open.
     pub fn read_archive(&mut self) -> Result<Vec<u8>, Fault> {
         let mut chunks = self.open_chunks()?;
         let mut archive = Vec::new();
@@ -122,11 +123,11 @@ impl<R: Read + Seek> BackupReader<R> {
         ChunkReader::begin(BufReader::new(&mut self.file), &self.key)
     }
 
-    /// Reads the whole backup, and checks every hash and every line. Gives the rows of the device that it
-    /// restores to `sink`, one after the other.
+    /// Reads the whole backup, and checks every hash and every line. Passes the rows of the
+    /// restored device to `sink`, one after another.
     ///
     /// # Errors
-    /// 65 if anything in it is not what a device gives out; those of `sink`.
+    /// Exit code 65 if a device would not write this content; the errors of `sink`.
     pub fn read_rows(
         &mut self,
         now: Time,
@@ -156,7 +157,7 @@ impl<R: Read + Seek> BackupReader<R> {
             archive.skip_zeros(fill_bytes(size) as u64)?;
         }
         archive.end(manifest.made_ms / 1_000)?;
-        // The rows that need all the others come once the whole file was read.
+        // Rows that depend on all others are made once the whole file was read.
         values.finish()?;
         Ok(ReadBackup { manifest, settings })
     }
@@ -165,7 +166,7 @@ impl<R: Read + Seek> BackupReader<R> {
 fn read_manifest<R: BufRead>(archive: &mut Archive<R>) -> Result<BackupManifest, Fault> {
     let mut block = [0; BLOCK_BYTES];
     archive.take(&mut block)?;
-    // Its header has the time that only its content says.
+    // The header contains the time of the backup, which is known only from the manifest itself.
     let header = read_header(&block, MANIFEST)?;
     if header.size > LINE_BYTES_MAX as u64 {
         return Err(damaged("the manifest is too long"));
@@ -188,7 +189,7 @@ fn read_manifest<R: BufRead>(archive: &mut Archive<R>) -> Result<BackupManifest,
     Ok(manifest)
 }
 
-/// The vault's record of a mixnet that is joined again at the first start.
+/// The key of the vault's record of a mixnet that is joined again at the first start.
 const REJOIN: &[u8] = b"rejoin";
 
 fn put_rejoin(network: &BackupNetwork) -> RecordChange {
@@ -197,8 +198,8 @@ fn put_rejoin(network: &BackupNetwork) -> RecordChange {
     RecordChange::Put { kind, key: REJOIN.to_vec(), bucket: Retention::Permanent, value }
 }
 
-/// Returns the mixnet that a restored vault joins again, and the batch that forgets it. The charges of before
-/// count on (BACKUP-24).
+/// Returns the mixnet that a restored vault joins again, and the batch that deletes this record.
+/// The budget that was spent before the backup still counts (BACKUP-24).
 pub fn network_to_rejoin(records: &[Record]) -> Option<(NetworkAddress, WriteBatch)> {
     let kind = RecordKind::Setting;
     let own = records.iter().find(|(of, key, _)| (*of, &key[..]) == (kind, REJOIN))?;
@@ -227,7 +228,7 @@ impl<R: BufRead> Archive<R> {
         self.chunks.take(bytes)
     }
 
-    /// Reads the header of the entry that has to come next. Returns its size.
+    /// Reads the header of the entry that must come next. Returns its size.
     fn begin_entry(&mut self, name: &str, made_s: u64) -> Result<u64, Fault> {
         let mut block = [0; BLOCK_BYTES];
         self.take(&mut block)?;
@@ -252,7 +253,7 @@ impl<R: BufRead> Archive<R> {
         Ok(())
     }
 
-    /// Reads padding and end, behind which nothing may follow.
+    /// Reads padding and end of the archive. No byte may follow.
     fn end(&mut self, made_s: u64) -> Result<(), Fault> {
         let total = padded_size(self.used + (BLOCK_BYTES + END_BYTES) as u64);
         let padding = self.begin_entry(PADDING, made_s)?;
@@ -270,7 +271,7 @@ struct Lines<'a, R: BufRead> {
     left: u64,
     hash: Blake2b<U32>,
     piece: Zeroizing<Vec<u8>>,
-    /// Bytes of the piece that were given out.
+    /// Number of bytes of the buffer that were returned.
     given: usize,
 }
 
@@ -302,7 +303,7 @@ impl<'a, R: BufRead> Lines<'a, R> {
         }
     }
 
-    /// Reads all of it as one text.
+    /// Reads the rest of the entry as one text.
     fn read_text(&mut self) -> Result<String, Fault> {
         if self.left > LINE_BYTES_MAX as u64 {
             return Err(damaged("the settings are too long"));
@@ -325,7 +326,7 @@ impl<'a, R: BufRead> Lines<'a, R> {
     }
 }
 
-/// The values of a backup on their way to rows.
+/// The values of a backup that are being converted to rows.
 struct Values<'a> {
     rows: Option<RestoreRows>,
     manifest: &'a BackupManifest,
@@ -362,7 +363,7 @@ impl Values<'_> {
         }
     }
 
-    /// Takes one line; `None` if a field of it is none.
+    /// Reads one line. Returns `None` if one of its fields is invalid.
     fn take_line(&mut self, name: &str, line: &[u8]) -> Result<Option<()>, Fault> {
         let own = |error: BackupError| refused(&error.to_string());
         if name == "identity.json" {

@@ -1,4 +1,4 @@
-//! Making a vault out of a backup.
+//! Makes a vault from a backup.
 
 use mezza_core::{CryptoRng, Time};
 use mezza_messenger::RecordChange;
@@ -8,11 +8,12 @@ use crate::api::Fault;
 use crate::process::home::{Home, private};
 use crate::store::{Argon2Params, Vault};
 
-/// Makes the vault of a home out of a backup, in one transaction, and writes the settings of the backup
-/// where there are none. A home without them works as well: then the fault says why they are missing.
+/// Makes the vault of a home from a backup, in one transaction, and writes the settings of the
+/// backup if the home has none. The vault is made even if the settings cannot be written; the fault
+/// then says why they are missing.
 ///
 /// # Errors
-/// Those of [`Vault::create_filled`] and of the reader. Then there is no vault.
+/// The errors of [`Vault::create_filled`] and of the reader. There is no vault then.
 pub fn restore_home(
     home: &Home,
     reader: &mut BackupReader,

@@ -1,12 +1,12 @@
 //! A POSIX tar (ustar, IEEE Std 1003.1) of regular files with fixed names.
 //!
-//! The reader takes exactly the headers that the writer makes. Links, paths, other kinds of entries and
+//! The reader accepts only headers that the writer makes. Links, paths, other kinds of entries and
 //! extensions therefore need no rule of their own.
 
 use super::damaged;
 use crate::api::Fault;
 
-/// Bytes of a block: headers and contents fill whole ones.
+/// Bytes of a block. A header is one block, and contents are filled up to whole blocks.
 pub(super) const BLOCK_BYTES: usize = 512;
 /// Two empty blocks end an archive.
 pub(super) const END_BYTES: usize = 2 * BLOCK_BYTES;
@@ -29,7 +29,7 @@ pub(super) fn write_header(name: &str, size: u64, made_s: u64) -> Result<[u8; BL
     put(116, b"0000000\0");
     put(124, format!("{size:011o}\0").as_bytes());
     put(136, format!("{:011o}\0", made_s.min(SIZE_MAX)).as_bytes());
-    // The checksum is taken over spaces in its place.
+    // The checksum is computed over spaces in its own place.
     put(148, b"        ");
     put(156, b"0");
     put(257, b"ustar\x0000");
@@ -38,10 +38,10 @@ pub(super) fn write_header(name: &str, size: u64, made_s: u64) -> Result<[u8; BL
     Ok(block)
 }
 
-/// Reads the header of the file that has to come next. Returns its size and its time in seconds.
+/// Reads the header of the file that must come next. Returns its size and its time in seconds.
 ///
 /// # Errors
-/// 65 if the block is another one.
+/// Exit code 65 if the block is not that header.
 pub(super) fn read_header(block: &[u8; BLOCK_BYTES], name: &str) -> Result<EntryHeader, Fault> {
     let octal = |at: usize| {
         let digits = std::str::from_utf8(&block[at..at + 11]).ok()?;
@@ -61,7 +61,7 @@ pub(super) struct EntryHeader {
     pub made_s: u64,
 }
 
-/// Bytes of zeros behind a content of so many bytes.
+/// Returns the number of zeros that follow a content of this size.
 pub(super) fn fill_bytes(size: u64) -> usize {
     (BLOCK_BYTES - (size % BLOCK_BYTES as u64) as usize) % BLOCK_BYTES
 }

@@ -1,4 +1,4 @@
-//! Files that are written and read here, files of Debian's age, and files that somebody has changed.
+//! Files that are written and read here, files of Debian's age, and files that were tampered with.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -39,7 +39,7 @@ fn pair() -> StaticKey {
     StaticKey::from_scalar::<AwsLc>(Secret::init_with(|scalar| scalar.fill(0x42)))
 }
 
-/// A device with one contact and so many notes, of both directions.
+/// Returns a device with one contact and this number of notes, in both directions.
 fn device(notes: u64) -> Device<AwsLc> {
     let scalar = Secret::init_with(|scalar| scalar.fill(0x11));
     let identity = BackupIdentity { scalar, name: "ann".into(), serial: 7, relays: Vec::new() };
@@ -86,6 +86,7 @@ fn device(notes: u64) -> Device<AwsLc> {
             seen: true,
             voided: false,
             facts: Vec::new(),
+            life: None,
         };
         changes.push(rows.add_note(note).unwrap());
     }
@@ -110,7 +111,7 @@ struct Made {
 }
 
 impl Made {
-    /// A backup to a key: guessing costs nothing here.
+    /// Makes a backup for a public key, for which no passphrase must be stretched.
     fn with(notes: u64) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("ann.age");
@@ -147,7 +148,7 @@ fn write(path: &Path, key: &BackupKey, notes: u64) -> Result<(), Fault> {
     write_backup(path, key, &content, &mut OsRng).map(drop)
 }
 
-/// Reads a backup; how many rows it gives.
+/// Reads a backup. Returns the number of its rows.
 fn read(path: &Path, identity: &Identity<'_>) -> Result<usize, Fault> {
     let mut rows = 0;
     let mut reader = BackupReader::open(path, identity)?;
@@ -161,7 +162,8 @@ fn read(path: &Path, identity: &Identity<'_>) -> Result<usize, Fault> {
 #[test]
 fn backup_1_a_backup_is_read_as_it_was_written() {
     let made = Made::with(2_000);
-    // A contact, its lane and what a restore leaves; a window; the profile; the notes.
+    // The rows are: a contact, its lane and its notes of unknown fate; a window; the profile; the
+    // notes.
     assert_eq!(made.read(&made.file).unwrap(), 2_000 + 5);
     let mode = fs::metadata(&made.file).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
@@ -194,8 +196,8 @@ fn backup_1_the_size_hides_the_size_within_a_quarter() {
     );
 }
 
-/// Every byte of the header, and of the first and the last chunk, is changed once; the file is cut at many
-/// places, chunks are left out and exchanged. Nothing of it opens to its end.
+/// Every byte of the header, and of the first and the last chunk, is changed once; the file is cut
+/// at many places, and chunks are left out or exchanged. None of these files opens to its end.
 #[test]
 fn backup_8_every_change_is_found() {
     let made = Made::with(3_000);
@@ -281,7 +283,7 @@ fn backup_13_archives_of_others_are_refused() {
         changed[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
         refused(what, &changed);
     }
-    // An entry that is there twice, and one with a size that nobody has.
+    // An entry that occurs twice, and one with an impossible size.
     let size = usize::from_str_radix(std::str::from_utf8(&good[124..135]).unwrap(), 8).unwrap();
     let first = 512 + size.next_multiple_of(512);
     refused("an entry twice", &[&good[..first], &good[..]].concat());
@@ -291,6 +293,17 @@ fn backup_13_archives_of_others_are_refused() {
     *filled.last_mut().unwrap() = 1;
     refused("something behind the end", &filled);
     refused("an end that is missing", &good[..good.len() - 512]);
+}
+
+/// A holder of the key changes a letter of a note, and nothing else.
+#[test]
+fn backup_8_the_hashes_of_the_manifest_are_compared() {
+    let made = Made::with(5);
+    let mut changed = archive(&made);
+    let at = changed.windows(9).position(|word| word == b"brown fox").unwrap();
+    changed[at + 6] = b'b';
+    let fault = made.read_bytes(&sealed(&made, &changed)).unwrap_err();
+    assert!(fault.text.contains("another content"), "{fault}");
 }
 
 /// A line of a gigabyte does not take its memory: the reader stops at the limit.
@@ -330,6 +343,10 @@ fn backup_5_a_disk_that_refuses_leaves_nothing() {
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "{after}");
         drop(failing);
     }
+    let failing = Failing::after(0, WriteStep::SyncFolder, Errno::EIO);
+    assert_eq!(write(&file, &key, 10).unwrap_err().code, Exit::CannotWrite);
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "the name is not durable");
+    drop(failing);
     write(&file, &key, 10).unwrap();
     assert_eq!(read(&file, &Identity::Key(&own)).unwrap(), 15);
 }
@@ -361,14 +378,15 @@ fn backup_1_age_and_tar_open_what_we_write_and_we_what_age_writes() {
     let notes = fs::read_to_string(folder.join("notes.jsonl")).unwrap();
     assert_eq!(notes.lines().count(), 100);
     assert!(notes.contains("note 100: the quick brown fox"));
-    // And the other way round, with a second recipient that is nobody here.
+    // The opposite direction: age seals for two recipients, of which the other one is unknown here.
     let other = recipient_text(StaticKey::random::<AwsLc>(&mut OsRng).public_key());
     let ours = recipient_text(made.own.public_key());
     run(&["-r", &other, "-r", &ours, "-o", "theirs.age", "plain.tar"]);
     assert_eq!(made.read(&folder.join("theirs.age")).unwrap(), 105);
 }
 
-/// The file of the vectors, which every later version has to read. `MEZZA_TEST_WRITE_SAMPLE=1` makes it again.
+/// A sample file in the vectors, which every later version must be able to read.
+/// `MEZZA_TEST_WRITE_SAMPLE=1` makes it again.
 #[test]
 fn backup_1_slow_format_1_stays_readable() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../vectors/backup");
@@ -394,7 +412,7 @@ fn backup_1_slow_format_1_stays_readable() {
     assert!(notes.contains("note 20: the quick brown fox"), "{notes}");
 }
 
-/// age asks for passphrases on a terminal alone: `script` gives it one.
+/// age asks for passphrases only on a terminal: `script` provides one.
 #[test]
 fn backup_1_slow_age_opens_our_passphrase_and_we_the_one_of_age() {
     if !has("age") || !has("script") {
@@ -428,7 +446,7 @@ fn backup_15_slow_a_node_keeps_the_newest_backups_and_cannot_read_them() {
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path().join("auto");
     let auto = AutoBackup::prepare(&dir, WORDS, 3_600, 2, &mut OsRng).unwrap();
-    // The same folder again: the key there opens with its passphrase alone, and serves on.
+    // The same folder again: its key opens only with its passphrase, and is used again.
     let again = AutoBackup::prepare(&dir, WORDS, 3_600, 2, &mut OsRng).unwrap();
     assert_eq!(again.recipient, auto.recipient);
     let other = AutoBackup::prepare(&dir, b"other words", 3_600, 2, &mut OsRng).unwrap_err();
@@ -455,7 +473,7 @@ fn backup_15_slow_a_node_keeps_the_newest_backups_and_cannot_read_them() {
     assert!(reader.read_rows(NOW, &mut OsRng, &mut |_| Ok(())).is_ok());
     assert!(BackupReader::open_with_passphrase(&newest, b"other words").is_err());
 
-    // What the health of a node tells.
+    // The health line of the node about backups.
     let later = MADE.plus_ms(3 * Time::HOUR_MS);
     assert_eq!(state.warning(later, None), None);
     let bytes = fs::read(&newest).unwrap();
@@ -470,17 +488,42 @@ fn backup_15_slow_a_node_keeps_the_newest_backups_and_cannot_read_them() {
     let old = BackupState { made_ms: Some(MADE.as_ms()), auto: None };
     assert_eq!(old.warning(MADE.plus_ms(30 * Time::DAY_MS), None), None);
     assert!(old.warning(MADE.plus_ms(31 * Time::DAY_MS), None).is_some());
-    // A device without a backup: a month after its oldest note.
+    // A device without a backup is warned a month after its oldest note.
     let none = BackupState::default();
     assert_eq!(none.warning(MADE, None), None);
     assert_eq!(none.warning(MADE.plus_ms(30 * Time::DAY_MS), Some(MADE)), None);
     let missing = none.warning(MADE.plus_ms(31 * Time::DAY_MS), Some(MADE)).unwrap();
     assert!(missing.0.contains("none of this device"), "{missing:?}");
-    // The state comes back from its record.
+    // The state is restored from its record.
     let RecordChange::Put { kind, key, value, .. } = state.put_row().unwrap().0.remove(0) else {
         unreachable!("it is stored")
     };
     assert_eq!(BackupState::of_records(&[(kind, key, value)]), state);
+}
+
+/// A clock that was ahead for a while gave later names to earlier backups. The last one stays all the same.
+#[test]
+fn backup_15_the_last_backup_stays_after_a_clock_was_ahead() {
+    let folder = tempfile::tempdir().unwrap();
+    let own = pair();
+    let mut auto = AutoBackup {
+        folder: folder.path().display().to_string(),
+        every_s: 3_600,
+        keep: 2,
+        recipient: recipient_text(own.public_key()),
+        made_ms: 0,
+        last: None,
+        failed: None,
+    };
+    for days in [400, 401, 402, 0] {
+        let (path, key) = auto.next_file(MADE.plus_ms(days * Time::DAY_MS), &mut OsRng).unwrap();
+        write(&path, &key, 1).unwrap();
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        auto.last = Some(AutoFile { name, bytes: path.metadata().unwrap().len() });
+        auto.delete_surplus();
+        assert!(path.exists(), "{days} days");
+    }
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
 }
 
 /// Bytes that this process has in memory now.
@@ -489,14 +532,14 @@ fn resident_bytes() -> u64 {
     status.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok()).unwrap_or(0) * 4_096
 }
 
-/// Prints what 100,000 notes take, beside the passphrase. Memory is judged, time is not: that belongs to a
-/// quiet machine.
+/// Prints the time and memory that 100,000 notes take, without the passphrase. The test judges
+/// memory only, because times need a quiet machine.
 #[test]
 fn backup_6_slow_memory_does_not_grow_with_the_notes() {
     const NOTES: u64 = 100_000;
     const ALONE: &str = "MEZZA_TEST_ALONE";
     if std::env::var_os(ALONE).is_none() {
-        // In a process of its own: the memory of tests beside this one is none of its business.
+        // The test runs in a process of its own, so that the memory of other tests does not count.
         let own = "backup::tests::backup_6_slow_memory_does_not_grow_with_the_notes";
         let mut alone = Command::new(std::env::current_exe().unwrap());
         let output = alone.args(["--exact", own, "--nocapture"]).env(ALONE, "1").output().unwrap();

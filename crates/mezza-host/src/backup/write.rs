@@ -1,5 +1,5 @@
-//! Writing a backup: every entry is made twice, once for its hash and once for the file, so that memory
-//! does not grow with the notes.
+//! Writes a backup: every entry is generated twice, once for its hash and once for the file, so
+//! that memory does not grow with the notes.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufWriter, Write};
@@ -38,11 +38,11 @@ const FRESH: &str = ".part";
 pub struct BackupContent<'a> {
     /// The device.
     pub device: &'a Device<AwsLc>,
-    /// The settings, without paths.
+    /// The settings, without paths of this machine.
     pub settings: &'a str,
-    /// Now.
+    /// The time of the backup.
     pub made: Time,
-    /// Gets the bytes of the archive as they are written.
+    /// Counts the bytes of the archive as they are written.
     pub progress: WorkProgress,
 }
 
@@ -52,7 +52,7 @@ type Sink<'a> = dyn FnMut(&[u8]) -> Result<(), Fault> + 'a;
 /// Writes a backup to a new file of mode 0600, durably. Returns its manifest.
 ///
 /// # Errors
-/// 73 if there is a file already, or the disk refuses. Then nothing is left at this path.
+/// Exit code 73 if the file already exists, or the disk refuses. No file is left then.
 pub fn write_backup(
     path: &Path,
     key: &BackupKey,
@@ -77,7 +77,7 @@ fn fresh_path(path: &Path) -> PathBuf {
 }
 
 fn create_file(path: &Path) -> Result<File, Fault> {
-    // A file that an interrupted run left is of no use to anybody.
+    // A partial file from an interrupted run is useless, so it is deleted.
     let _ = fs::remove_file(path);
     let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
     made.map_err(|error| cannot_write(path, &error))
@@ -85,9 +85,19 @@ fn create_file(path: &Path) -> Result<File, Fault> {
 
 fn rename_durably(fresh: &Path, path: &Path) -> Result<(), Fault> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let synced = fs::rename(fresh, path)
-        .and_then(|()| File::open(folder.unwrap_or(Path::new(".")))?.sync_all());
-    synced.map_err(|error| cannot_write(path, &error))
+    fs::rename(fresh, path).map_err(|error| cannot_write(path, &error))?;
+    let synced = sync_folder(folder.unwrap_or(Path::new(".")));
+    synced.map_err(|error| {
+        // Reported as a failure, the backup must not be taken for a good one later (BACKUP-5).
+        let _ = fs::remove_file(path);
+        cannot_write(path, &error)
+    })
+}
+
+fn sync_folder(folder: &Path) -> std::io::Result<()> {
+    #[cfg(any(test, feature = "failing-writes"))]
+    failing::planned_result(WriteStep::SyncFolder)?;
+    File::open(folder)?.sync_all()
 }
 
 fn cannot_write(path: &Path, error: &std::io::Error) -> Fault {
@@ -118,10 +128,10 @@ fn write_file(
     Ok(manifest)
 }
 
-/// Seals an archive, whatever is in it. For tests of readers.
+/// Seals an archive without checking it. For tests of readers.
 ///
 /// # Errors
-/// A bug if it cannot be sealed.
+/// A bug of this program if the archive cannot be sealed.
 pub fn seal_archive(
     archive: &[u8],
     key: &BackupKey,
@@ -186,7 +196,7 @@ fn write_payload(
     write_padding(used, made_s, sink)
 }
 
-/// Fills the archive up to a size of the form (4 to 7) * 2^k KiB, and ends it.
+/// Pads the archive to a size of the form (4 to 7) * 2^k KiB, and ends it.
 fn write_padding(used: u64, made_s: u64, sink: &mut Sink<'_>) -> Result<(), Fault> {
     let around = (BLOCK_BYTES + END_BYTES) as u64;
     let total = padded_size(used + around);
@@ -227,7 +237,7 @@ fn zeros(bytes: usize) -> Vec<u8> {
     vec![0; bytes]
 }
 
-/// Writes the content of an entry. Returns how many lines it has.
+/// Writes the content of an entry. Returns the number of its lines.
 fn write_entry(name: &str, content: &BackupContent<'_>, sink: &mut Sink<'_>) -> Result<u64, Fault> {
     let view = BackupView::new(content.device);
     match name {

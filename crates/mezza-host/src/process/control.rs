@@ -135,6 +135,19 @@ pub struct LinesWithin {
 }
 
 impl LinesWithin {
+    /// Returns the next line, or `None` if none is queued.
+    pub fn try_recv(&mut self) -> Option<Value> {
+        loop {
+            if let Some(line) = self.source.as_mut().and_then(Iterator::next) {
+                return Some(line);
+            }
+            match self.parts.try_recv().ok()? {
+                AnswerPart::Line(line) => return Some(line),
+                AnswerPart::All(source) => self.source = Some(source),
+            }
+        }
+    }
+
     /// Waits for the next line. Returns `None` at the end of the response.
     pub async fn recv(&mut self) -> Option<Value> {
         loop {
@@ -168,7 +181,7 @@ impl ControlSocket {
     /// holds the lock that allows one server.
     ///
     /// # Errors
-    /// 73 if the socket cannot be made, 77 if its folder is accessible to other users.
+    /// Exit code 73 if the socket cannot be made, 77 if its folder is accessible to other users.
     pub fn serve<R, E>(path: &Path, requests: mpsc::Sender<E>) -> Result<Self, Fault>
     where
         R: DeserializeOwned + Send + 'static,
@@ -281,7 +294,7 @@ pub struct ControlLines(BufReader<BlockingStream>);
 /// Sends a request to the server at `path`; `next` tells how to start one.
 ///
 /// # Errors
-/// 69 if no server responds.
+/// Exit code 69 if no server responds.
 pub fn ask_server(
     path: &Path,
     request: &impl Serialize,
@@ -300,6 +313,18 @@ pub fn ask_server(
     let line = serde_json::to_string(request).map_err(|error| Fault::bug(error.to_string()))?;
     writeln!(stream, "{line}").map_err(absent)?;
     Ok(ControlLines(BufReader::new(stream)))
+}
+
+impl ControlLines {
+    /// Limits the time to wait for each line. A server that takes longer is taken as ended.
+    ///
+    /// # Errors
+    /// A duration of zero.
+    pub fn limit_wait(self, wait: Duration) -> Result<Self, Fault> {
+        let limited = self.0.get_ref().set_read_timeout(Some(wait));
+        limited.map_err(|error| Fault::bug(error.to_string()))?;
+        Ok(self)
+    }
 }
 
 impl Iterator for ControlLines {

@@ -14,7 +14,7 @@ use tokio::time::sleep;
 use crate::api::{Exit, Fault};
 use crate::clock::now;
 
-/// A machine, and all that its outputs go to.
+/// A machine, and the components that carry out its outputs.
 pub trait Shell: Send {
     /// An event of the machine's task.
     type Event: Send;
@@ -68,8 +68,9 @@ pub async fn run_shell<S: Shell>(
         let due = shell.deadline().map(|due| Duration::from_millis(due.since_ms(shell.now())));
         let longest = nap.saturating_sub(woken.elapsed());
         let pause = due.map_or(longest, |due| due.min(longest));
-        // Due work comes before new events, but a machine that is always due must not block events
-        // and the end of the program. They alternate, and after many wake-ups the loop pauses.
+        // Due work comes before new events. A machine that is always due must not block events and
+        // the end of the program, so work and events alternate, and after many wake-ups the loop
+        // pauses.
         if pause.is_zero() {
             if *stop.borrow() {
                 break;

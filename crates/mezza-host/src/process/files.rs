@@ -33,7 +33,7 @@ fn raise_limit() -> io::Result<u64> {
 /// Raises the soft limit of open files to the hard limit, which must be at least `needed`.
 ///
 /// # Errors
-/// 78 if the hard limit is lower (MIX-28).
+/// Exit code 78 if the hard limit is lower (MIX-28).
 pub fn room_for_files(needed: u64) -> Result<(), Fault> {
     let refused = |text: String| Fault::new(Exit::Config, text, "raise it with `ulimit -Hn`");
     let hard = raise_limit()

@@ -64,7 +64,8 @@ impl Folder {
     /// Makes missing folders, checks existing ones, and takes the lock.
     ///
     /// # Errors
-    /// 75 if another process has the lock, 77 for wrong owners or modes, 73 if the disk refuses.
+    /// Exit code 75 if another process has the lock, 77 for wrong owners or modes, 73 if the disk
+    /// refuses.
     pub(crate) fn make(root: &Path, index: &str, limits: FolderLimits) -> Result<Self, Fault> {
         private::make_folder(root)?;
         private::make_folder(&root.join(RECORDS))?;
@@ -94,7 +95,7 @@ impl Folder {
     /// Returns the bytes of the index.
     ///
     /// # Errors
-    /// 66 if there is no index, 65 if the index is damaged or longer than the limit.
+    /// Exit code 66 if there is no index, 65 if the index is damaged or longer than the limit.
     pub(crate) fn read_index(&self) -> Result<Wiping<Vec<u8>>, Fault> {
         match &self.slots {
             Some(slots) => slots.read(),
@@ -106,7 +107,7 @@ impl Folder {
     /// are deleted.
     ///
     /// # Errors
-    /// 66 or 77 if the folder cannot be read.
+    /// Exit codes 66 or 77 if the folder cannot be read.
     pub(crate) fn record_names(&self) -> Result<Vec<String>, Fault> {
         let folder = self.root.join(RECORDS);
         let cannot_read = |error| private::cannot_read(&folder, &error);
@@ -126,7 +127,7 @@ impl Folder {
     /// Returns the bytes of one record.
     ///
     /// # Errors
-    /// 65 if the record is longer than the limit, 66 or 77 if the file cannot be read.
+    /// Exit code 65 if the record is longer than the limit, 66 or 77 if the file cannot be read.
     pub(crate) fn read_record(&self, name: &str) -> Result<Vec<u8>, Fault> {
         read_bounded(&self.root.join(RECORDS).join(name), self.limits.record_bytes)
     }
@@ -153,7 +154,7 @@ impl Folder {
     /// a later one that includes it, may be repeated.
     ///
     /// # Errors
-    /// 73 if the disk refuses.
+    /// Exit code 73 if the disk refuses.
     pub(crate) fn apply_step(&mut self, step: &FolderStep<'_>) -> Result<(), Fault> {
         let folder = self.root.join(RECORDS);
         for (name, bytes) in step.put {
@@ -175,7 +176,7 @@ impl Folder {
     /// Deletes the index and all records of an unfinished attempt to make a tree.
     ///
     /// # Errors
-    /// 73 if the disk refuses.
+    /// Exit code 73 if the disk refuses.
     pub(crate) fn delete_all(&mut self) -> Result<(), Fault> {
         self.slots = None;
         delete_file(&self.index)?;
@@ -189,7 +190,7 @@ impl Folder {
     /// `others`.
     ///
     /// # Errors
-    /// 73 if the disk refuses.
+    /// Exit code 73 if the disk refuses.
     pub(crate) fn wipe_all(mut self, others: &[&str]) -> Result<(), Fault> {
         if let Some(slots) = &self.slots {
             slots.wipe()?;

@@ -4,6 +4,7 @@
 //! ~/.local/share/mezza    0700
 //!   config.toml                  settings; nobody else may write it
 //!   vault/                0700   sealed records (module `store`)
+//!   generator                    a key from the bytes of a guard (module `process::rng`)
 //!   relay/                0700   a relay's key and store, if one runs here
 //!   run/                  0700   what a running node tells the command line: socket, URL
 //!   echo/                 0700   of a demonstration alone, which it marks: the home of its echo contact
@@ -37,10 +38,15 @@ const RUN: &str = "run";
 const ECHO: &str = "echo";
 /// The folder of the mesh.
 const MESH: &str = "mesh";
+/// The cells of others that the mesh node carries for hours, and the files that SQLite lays beside.
+const MESH_CELLS: [&str; 4] =
+    ["mesh-cells.db", "mesh-cells.db-journal", "mesh-cells.db-wal", "mesh-cells.db-shm"];
 /// The settings file.
 const CONFIG: &str = "config.toml";
 /// The folder for data that must not be restored with a copy, if the user has no state folder.
 const STATE: &str = "state";
+/// The file of a generator that got bytes of a guard.
+const GENERATOR: &str = "generator";
 /// The folder of a demonstration's mixnet.
 const MIXNET: &str = "mixnet";
 
@@ -106,6 +112,11 @@ impl Home {
         self.0.join(CONFIG)
     }
 
+    /// Returns the path of the generator's key, which exists once a guard has sent bytes.
+    pub fn generator(&self) -> PathBuf {
+        self.0.join(GENERATOR)
+    }
+
     /// Returns the vault's folder.
     pub fn vault(&self) -> PathBuf {
         self.0.join(VAULT)
@@ -138,6 +149,11 @@ impl Home {
     /// Returns the folder of the mesh.
     pub fn mesh(&self) -> PathBuf {
         self.0.join(MESH)
+    }
+
+    /// Returns the file with the cells that the mesh node carries for hours.
+    pub fn mesh_cells(&self) -> PathBuf {
+        self.0.join(MESH_CELLS[0])
     }
 
     /// Returns the folder of a demonstration's mixnet.

@@ -51,7 +51,7 @@ pub struct Bounds {
     pub per_site: u32,
 }
 
-/// Limits the connections of one server.
+/// The limiter for the connections of one server.
 #[derive(Debug)]
 pub struct ConnectionLimiter {
     bounds: Bounds,
@@ -97,7 +97,8 @@ enum Answer {
 /// Why a connection is not admitted.
 enum Why {
     TooMany,
-    /// A handshake must end first; at this time the oldest one's grace ends.
+    /// All slots for handshakes are taken. From this time on the handshake that is next to be
+    /// evicted may be evicted for a newcomer.
     Later(Instant),
 }
 
@@ -181,8 +182,8 @@ impl ConnectionLimiter {
         }
     }
 
-    /// Out of file descriptors, a connection cannot even be refused. The spare descriptor accepts
-    /// it, and the source with the most connections loses one.
+    /// The process has no file descriptor left, so a connection cannot even be refused. The spare
+    /// descriptor accepts it, and the source with the most connections loses one.
     async fn shed_connection(&self, listener: &TcpListener) {
         self.lock_inner().spare.spend();
         if let Ok(Ok((socket, peer))) = timeout(ACCEPT_PAUSE, listener.accept()).await {
@@ -211,8 +212,8 @@ impl Inner {
         let (of_address, of_site) = self.all.count_places(source);
         let crowded = of_address >= bounds.per_address as usize;
         let leaving = if crowded || of_site >= bounds.per_site as usize {
-            // A site shares its slots among its addresses. At the address limit, only a connection
-            // of the same address that was silent for long is evicted.
+            // The addresses of a site share its slots. An address at its limit can only replace one
+            // of its own connections, if that was silent for long.
             let other = (!crowded).then(|| self.all.yielding_inside(source).ok()).flatten();
             let own = self.handshakes.first_of(source);
             let own = own.filter(|own| self.had_its_time(*own, now));
@@ -236,7 +237,7 @@ impl Inner {
     /// Later newcomers queue after a waiting one, so a newcomer of the site that occupies the slots
     /// is refused at once.
     fn too_early(&self, silent: Number, source: &ClientSource, bounds: &Bounds) -> Why {
-        // If a site may have any number, all connections may be of one site.
+        // If the number of connections per site is unlimited, one site may use all connections.
         let shared = bounds.per_site < u32::MAX;
         match self.members.get(&silent) {
             Some(member) if !(shared && member.source.site() == source.site()) => {

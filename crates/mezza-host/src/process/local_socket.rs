@@ -26,7 +26,7 @@ const PATH_BYTES_MAX: usize = 100;
 /// existing socket: the caller holds the lock of the folder, so that socket has no server.
 ///
 /// # Errors
-/// 73 if the socket cannot be made, 77 if the folder is accessible to other users.
+/// Exit code 73 if the socket cannot be made, 77 if the folder is accessible to other users.
 pub fn listen_at(path: &Path) -> Result<UnixListener, Fault> {
     private::check_folder(parent_folder(path))?;
     let listen = || {
@@ -49,8 +49,8 @@ pub fn listen_at(path: &Path) -> Result<UnixListener, Fault> {
 /// Connects to the socket at `path` and checks that a process of our own user serves it.
 ///
 /// # Errors
-/// 69 if no process listens there, 77 if the folder or the process at the other end is of another
-/// user.
+/// Exit code 69 if no process listens there, 77 if the folder or the process at the other end is of
+/// another user.
 pub fn connect_to(path: &Path) -> Result<UnixStream, Fault> {
     let absent = |_| Fault::new(Exit::Unreachable, "no node is running", "start one");
     if path.symlink_metadata().is_err() {

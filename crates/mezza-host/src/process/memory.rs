@@ -19,9 +19,9 @@ use crate::api::{Exit, Fault};
 /// The protections that the system granted.
 #[derive(Clone, Copy)]
 struct Kept {
-    /// No core file, and no reader.
+    /// The result of disabling core files and access by other processes.
     closed: Result<(), Errno>,
-    /// No swap.
+    /// The result of keeping memory out of swap.
     locked: Result<(), Errno>,
 }
 
@@ -40,7 +40,7 @@ fn protect_once() -> Kept {
 /// Refuses to run with readable memory, for a server that holds keys of other people (MIX-14).
 ///
 /// # Errors
-/// 78 if the system did not protect the memory.
+/// Exit code 78 if the system did not protect the memory.
 pub fn require_closed() -> Result<(), Fault> {
     protect_once().closed.map_err(|error| {
         let text =

@@ -33,14 +33,17 @@ pub struct Allowed {
     pub read: &'static [&'static str],
     /// Devices that may be opened.
     pub devices: &'static [&'static str],
-    /// The TCP port to listen on. No outgoing TCP connection is allowed.
+    /// The TCP port to listen on.
     pub port: Option<u16>,
+    /// True if outgoing TCP connections are allowed.
+    pub connects: bool,
 }
 
 /// Drops all other privileges permanently.
 ///
 /// # Errors
-/// 78 if a privilege cannot be dropped. A kernel without Landlock is no error, and is logged.
+/// Exit code 78 if a privilege cannot be dropped. A kernel without Landlock is no error, and is
+/// logged.
 pub fn keep_only(allowed: &Allowed) -> Result<(), Fault> {
     // Children of this process must not get more rights than it has.
     set_no_new_privs().map_err(|error| cannot_give_up(&error))?;
@@ -60,11 +63,11 @@ pub fn keep_only(allowed: &Allowed) -> Result<(), Fault> {
 /// owner could not read files that root creates there. Returns true if the user was changed. Call
 /// this before any other thread exists.
 ///
-/// The capabilities `kept` stay, as well as those that [`keep_only`] needs, and the one to read the
-/// path to the folder, since systemd keeps state folders below one of root.
+/// The capabilities `kept` stay. So do those that [`keep_only`] needs, and the capability to read
+/// the path to the folder, since systemd puts state folders inside one of root.
 ///
 /// # Errors
-/// 77 if the system refuses to change the user.
+/// Exit code 77 if the system refuses to change the user.
 pub fn become_owner(folder: &Path, kept: &[Capability]) -> Result<bool, Fault> {
     let Ok(found) = std::fs::metadata(folder) else { return Ok(false) };
     if !geteuid().is_root() || found.uid() == 0 {
@@ -117,9 +120,11 @@ fn restrict_files(allowed: &Allowed) -> Result<RulesetStatus, RulesetError> {
     let all = AccessFs::from_all(RULES);
     let read = AccessFs::from_read(RULES) & !AccessFs::Execute;
     let device = AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::IoctlDev;
+    // An access that is not handled is not restricted.
+    let net = if allowed.connects { AccessNet::BindTcp.into() } else { AccessNet::from_all(RULES) };
     let mut rules = Ruleset::default()
         .handle_access(all)?
-        .handle_access(AccessNet::from_all(RULES))?
+        .handle_access(net)?
         .scope(Scope::from_all(RULES))?
         .create()?;
     for folder in &allowed.folders {

@@ -2,7 +2,7 @@
 
 use mezza_core::Time;
 
-/// A burst, then one in each period.
+/// A burst at once, then one in each period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RateLimit {
     /// The size of the burst.
@@ -38,7 +38,7 @@ impl TokenBucket {
     /// Returns the milliseconds until `units` are available, at most a full bucket.
     pub fn wait_ms(&mut self, rate: RateLimit, units: u64, now: Time) -> u64 {
         let units = units.min(rate.burst.into());
-        // Stored even if nothing is taken: a clock that was set back is corrected once.
+        // Stored even if nothing is taken: this corrects a clock that was set back, once.
         self.free_at_ms = self.busy_until_ms(rate, now);
         let until_ms = self.free_at_ms.saturating_add(rate.period_ms.saturating_mul(units));
         until_ms.saturating_sub(now.as_ms()).saturating_sub(rate.room_ms())

@@ -1,7 +1,10 @@
 //! Randomness: the operating system's generator, called directly.
 //!
 //! Every draw is one `getrandom(2)`: no seed in our memory can be stolen, copied by a fork or
-//! frozen in a snapshot of the machine. A draw costs under a microsecond.
+//! frozen in a snapshot of the machine. A draw costs under a microsecond. Once a guard has sent
+//! bytes, a stream from them is added (module `gifts`).
+
+mod gifts;
 
 use std::convert::Infallible;
 
@@ -9,6 +12,8 @@ use rand_core::utils::next_word_via_fill;
 use rand_core::{TryCryptoRng, TryRng};
 
 use crate::api::Exit;
+
+pub use gifts::{keep_gifts, mix_gift};
 
 /// The operating system's generator as a `rand_core` 0.10 `CryptoRng`.
 ///
@@ -33,6 +38,7 @@ impl TryRng for OsRng {
             eprintln!("the system gives no random numbers; mount /dev/urandom or allow getrandom");
             std::process::exit(Exit::Bug.number().into());
         }
+        gifts::add_stream(bytes);
         Ok(())
     }
 }

@@ -23,9 +23,7 @@ use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 use mezza_core::{Wiping, labelled_hash};
-use nix::sys::statfs::{
-    EXT4_SUPER_MAGIC, FsType, MSDOS_SUPER_MAGIC, TMPFS_MAGIC, XFS_SUPER_MAGIC, statfs,
-};
+use nix::sys::statfs::{EXT4_SUPER_MAGIC, FsType, MSDOS_SUPER_MAGIC, TMPFS_MAGIC, statfs};
 
 use super::home::private;
 use crate::api::{Exit, Fault};
@@ -36,6 +34,8 @@ const BLOCK_BYTES: usize = 4_096;
 const HEAD_BYTES: usize = 8 + 4 + CHECK_BYTES;
 const CHECK_BYTES: usize = 16;
 const LABEL: &str = "mezza/slot";
+/// The number of XFS (`linux/magic.h`), which the libraries do not name for musl.
+const XFS_SUPER_MAGIC: FsType = FsType(0x5846_5342);
 
 /// How a file system handles overwritten bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,7 +111,7 @@ impl SlotFile {
     /// `bytes_max` bytes.
     ///
     /// # Errors
-    /// 73 if the disk refuses.
+    /// Exit code 73 if the disk refuses.
     pub fn create(path: &Path, bytes_max: usize, bytes: &[u8]) -> Result<Self, Fault> {
         let slot = encode(1, bytes, slot_bytes(bytes_max))?;
         let both = Wiping::new([slot.as_slice(), slot.as_slice()].concat());
@@ -122,8 +122,8 @@ impl SlotFile {
     /// Opens a file, and finishes an interrupted step.
     ///
     /// # Errors
-    /// 66 if there is no file, 65 if no slot is intact, 73 if the disk refuses, 77 for a wrong
-    /// owner or mode.
+    /// Exit code 66 if there is no file, 65 if no slot is intact, 73 if the disk refuses, 77 for a
+    /// wrong owner or mode.
     pub fn open(path: &Path, bytes_max: usize) -> Result<Self, Fault> {
         private::check_file(path)?;
         let file = File::options().read(true).write(true).open(path);
@@ -134,7 +134,7 @@ impl SlotFile {
     /// Opens a file of two slots of any size. Returns `None` if the file has another form.
     ///
     /// # Errors
-    /// 66 if there is no file, 73 if the disk refuses, 77 for a wrong owner or mode.
+    /// Exit code 66 if there is no file, 73 if the disk refuses, 77 for a wrong owner or mode.
     pub fn open_any(path: &Path) -> Result<Option<Self>, Fault> {
         private::check_file(path)?;
         let found = path.symlink_metadata().map_err(|error| private::cannot_read(path, &error))?;
@@ -146,7 +146,7 @@ impl SlotFile {
     /// at `path`.
     ///
     /// # Errors
-    /// 73 if the disk refuses: then `path` has the old or the new content.
+    /// Exit code 73 if the disk refuses: then `path` has the old or the new content.
     pub fn supersede(path: &Path, bytes_max: usize, bytes: &[u8]) -> Result<Self, Fault> {
         finish_superseding(path)?;
         private::sweep_leftover(path)?;
@@ -179,7 +179,7 @@ impl SlotFile {
     /// Returns the content.
     ///
     /// # Errors
-    /// 65 if no slot is intact.
+    /// Exit code 65 if no slot is intact.
     pub fn read(&self) -> Result<Wiping<Vec<u8>>, Fault> {
         let [one, other] = self.read_slots()?;
         let newest = match (one, other) {
@@ -198,7 +198,7 @@ impl SlotFile {
     /// After a failure the file holds the old or the new content; repeating the call completes it.
     ///
     /// # Errors
-    /// 73 if the disk refuses.
+    /// Exit code 73 if the disk refuses.
     pub fn write(&self, bytes: &[u8]) -> Result<(), Fault> {
         let slots = self.read_slots()?;
         let numbers = slots.each_ref().map(|slot| slot.as_ref().map_or(0, |slot| slot.number));
@@ -224,7 +224,7 @@ impl SlotFile {
     /// Finishes an interrupted step: both slots get the newest content.
     ///
     /// # Errors
-    /// 65 if no slot is intact, 73 if the disk refuses.
+    /// Exit code 65 if no slot is intact, 73 if the disk refuses.
     pub fn finish_step(&self) -> Result<(), Fault> {
         let [one, other] = self.read_slots()?.map(|slot| slot.map(|slot| slot.number));
         // Two equal intact slots need no work; with one damaged slot the content has no second
@@ -235,7 +235,7 @@ impl SlotFile {
     /// Overwrites everything with zeros, durably.
     ///
     /// # Errors
-    /// 73 if the disk refuses.
+    /// Exit code 73 if the disk refuses.
     pub fn wipe(&self) -> Result<(), Fault> {
         let zeros = vec![0; slot_bytes(self.bytes_max)];
         let done = (0..2).try_for_each(|at| self.overwrite_slot(at, &zeros));
@@ -267,12 +267,13 @@ impl SlotFile {
 /// nothing.
 ///
 /// # Errors
-/// 73 if the disk refuses.
+/// Exit code 73 if the disk refuses.
 pub fn finish_superseding(path: &Path) -> Result<(), Fault> {
     let kept = kept_name(path);
     let Ok(old) = kept.symlink_metadata() else { return Ok(()) };
     let Ok(now) = path.symlink_metadata() else {
-        // Not left by this program: without the main file this may be the only copy.
+        // The file is not a remainder of this program: without the main file it may be the only
+        // copy.
         return Ok(());
     };
     let is_same = (old.dev(), old.ino()) == (now.dev(), now.ino());

@@ -18,7 +18,7 @@ const PROBES: u32 = 3;
 
 /// Makes the system end the connection once the peer is gone, and send small frames at once. If the
 /// system refuses an option, only the deadlines of machines and some speed are lost.
-pub(crate) fn set_lasting_options(socket: &TcpStream) {
+pub fn set_lasting_options(socket: &TcpStream) {
     let keepalive = TcpKeepalive::new().with_time(QUIET).with_interval(PROBE).with_retries(PROBES);
     let options = SockRef::from(socket);
     drop(options.set_tcp_keepalive(&keepalive));

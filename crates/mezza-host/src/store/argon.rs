@@ -21,7 +21,7 @@ const M_KIB_MAX: u32 = 4 << 20;
 const T_MAX: u32 = 64;
 /// Maximum number of lanes.
 const P_MAX: u32 = 16;
-/// The intended time of one guess on the machine that makes the vault.
+/// The intended time of one guess of the passphrase, on the machine that makes the vault.
 const GUESS_AIM: Duration = Duration::from_millis(500);
 
 /// The cost of one guess of a passphrase.

@@ -17,7 +17,7 @@ use crate::process::rng::OsRng;
 /// The key of the vault's own record.
 const KEY_MEMORY: &[u8] = b"ring";
 
-/// The new content of one record; `None`: deleted.
+/// The new content of one record, with its bucket; `None` if the record is deleted.
 type Fate<'a> = Option<(Retention, &'a [u8])>;
 
 impl Vault {
@@ -50,7 +50,8 @@ impl Vault {
             if is_new_ring { put_memory(writing, ring, today) } else { Ok(()) }
         })?;
         self.remembered = self.ring.generation();
-        // A record may have been put into a bucket that the last sweep had emptied.
+        // A record may have been put into a bucket after the sweep found it empty, so the sweep is
+        // repeated.
         self.swept = false;
         for Step { name, becomes, .. } in plan {
             match becomes {

@@ -9,9 +9,9 @@
 //! 5  generation remembered                    one transaction
 //! ```
 //!
-//! The next step is determined by the files alone, so a crash between two steps acts like a pause:
-//! the next opening continues. At each step the keyring has the keys of all rows, except of rows
-//! that do not open: those stay unchanged, and their key is erased with that of the others
+//! The files alone determine the next step, so a crash between two steps acts like a pause: the
+//! next opening continues. At each step the keyring has the keys of all rows, except of rows that
+//! do not open. Those stay unchanged, and their key is erased with the others of its bucket
 //! (MSG-66). The day of live state never goes back, even if the clock does.
 
 use mezza_core::Time;
@@ -57,7 +57,7 @@ impl Vault {
         Ok(true)
     }
 
-    /// Runs step 2: afterwards no row needs the keys of `stale`.
+    /// Runs step 2: seals rows again, so that afterwards no row needs the keys of `stale`.
     fn reseal_stale(&mut self, stale: &[RetentionCode]) -> Result<(), Fault> {
         let today = self.today_bucket()?;
         let old = self.rows.find_in_buckets(stale)?;
@@ -83,7 +83,7 @@ impl Vault {
         Ok(())
     }
 
-    /// Runs step 5.
+    /// Runs step 5: stores the generation of the keyring in the database.
     fn remember_generation(&mut self) -> Result<(), Fault> {
         let today = self.today_bucket()?;
         let ring = &self.ring;

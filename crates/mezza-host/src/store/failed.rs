@@ -306,7 +306,7 @@ fn msg_65_slow_a_vault_is_made_whole_or_not_at_all() {
         assert_eq!(make().map(drop).unwrap_err().code, Exit::CannotWrite, "{step:?} {after}");
         assert!(!Vault::exists(&folder.path()), "{step:?} {error} {after}");
     }
-    // Nothing blocks the next attempt.
+    // The failed attempt left nothing that blocks the next one.
     drop(make().unwrap());
     let (_, records) = Vault::open(&folder.path(), b"pass", noon()).unwrap();
     assert_eq!(records.len(), 1);

@@ -1,4 +1,4 @@
-//! A vault that is made out of records which come one after the other.
+//! Makes a vault from records that are supplied one after another.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -16,15 +16,15 @@ use crate::process::home::failing;
 use crate::process::home::private;
 use crate::process::lock::Lock;
 
-/// Takes the records of a new vault.
+/// Receives the records of a new vault.
 pub type RecordSink<'a> = dyn FnMut(RecordChange) -> Result<(), Fault> + 'a;
 
 impl Vault {
-    /// Makes a vault out of records that need no other keys than those of every new vault; see
+    /// Makes a vault from records that need only the keys of every new vault; see
     /// [`Vault::create_filled_with`].
     ///
     /// # Errors
-    /// Those of [`Vault::create_with`] and of `fill`; then there is no vault.
+    /// The errors of [`Vault::create_with`] and of `fill`. There is no vault then.
     pub fn create_filled(
         dir: &Path,
         pass: &[u8],
@@ -36,12 +36,13 @@ impl Vault {
         Self::create_filled_with(dir, pass, cost, &[], now, rng, fill)
     }
 
-    /// Makes a vault as [`Vault::create_with`] does, out of records that `fill` gives one after the other.
-    /// Other keys are made for `buckets`. The records are one transaction, and memory does not grow with them. Each record comes once. The vault is
+    /// Makes a vault as [`Vault::create_with`] does, from records that `fill` supplies one after
+    /// another. `buckets` are the further keys that these records need. The records are one
+    /// transaction, and memory does not grow with them. No record may occur twice. The vault is
     /// closed when this returns.
     ///
     /// # Errors
-    /// Those of [`Vault::create_with`] and of `fill`; then there is no vault.
+    /// The errors of [`Vault::create_with`] and of `fill`. There is no vault then.
     #[expect(clippy::too_many_arguments, reason = "a vault, and what it is made of")]
     pub fn create_filled_with(
         dir: &Path,
@@ -79,16 +80,17 @@ impl Vault {
             })?;
             put_memory(writing, ring, RetentionCode::rolling(day))
         })?;
-        // The log is in the database before the vault exists. Its index is made at the next opening.
+        // The log is moved into the database before the vault exists. The index is made when the
+        // vault is opened.
         vault.close()?;
         Self::write_head(dir, &head)
     }
 
-    /// Destroys the keys of a vault that was moved away, and deletes the rest. What is gone already is no
-    /// error.
+    /// Destroys the keys of a vault that was moved to another device, and deletes the rest. Missing
+    /// files are no error.
     ///
     /// # Errors
-    /// 73 if the disk refuses, 75 if the vault is in use.
+    /// Exit code 73 if the disk refuses, 75 if the vault is in use.
     pub fn bury(dir: &Path) -> Result<(), Fault> {
         let _lock = Lock::take(&dir.join(LOCK))?;
         for name in [HEAD, KEYRING, tree_ring::FILE] {

@@ -155,7 +155,7 @@ impl VaultHeader {
 /// passphrase. A head whose salt or slots were changed is not: no passphrase opens it.
 ///
 /// # Errors
-/// 65 for a damaged file, 77 for a wrong passphrase.
+/// Exit code 65 for a damaged file, 77 for a wrong passphrase.
 pub fn unlock_master(path: &Path, pass: &[u8]) -> Result<MasterKey, Fault> {
     Ok(open_head(path, pass)?.1)
 }
@@ -166,8 +166,8 @@ pub fn unlock_master(path: &Path, pass: &[u8]) -> Result<MasterKey, Fault> {
 /// is replaced.
 ///
 /// # Errors
-/// 77 if `old` is wrong. 73 if the disk refuses: then the head is the old one or the new one, and
-/// intact.
+/// Exit code 77 if `old` is wrong. 73 if the disk refuses: then the head is the old one or the new
+/// one, and intact.
 pub(crate) fn change_passphrase(
     path: &Path,
     old: &[u8],
@@ -194,7 +194,7 @@ pub(crate) fn change_passphrase(
 /// Makes the file of a new vault.
 ///
 /// # Errors
-/// 73 if the disk refuses.
+/// Exit code 73 if the disk refuses.
 pub(crate) fn create_head(path: &Path, head: &VaultHeader) -> Result<(), Fault> {
     SlotFile::create(path, slots::room_for(HEAD_BYTES), &head.encode()).map(drop)
 }
@@ -202,7 +202,7 @@ pub(crate) fn create_head(path: &Path, head: &VaultHeader) -> Result<(), Fault> 
 /// Finishes an interrupted change: afterwards the disk has only one head.
 ///
 /// # Errors
-/// 73 if the disk refuses, 65 if no head is intact.
+/// Exit code 73 if the disk refuses, 65 if no head is intact.
 pub(crate) fn settle_head(path: &Path) -> Result<(), Fault> {
     private::sweep_leftover(path)?;
     slots::finish_superseding(path)?;

@@ -47,13 +47,14 @@ const ROOM_BYTES: u64 = 1 << 20;
 /// Bytes of a generation.
 const GENERATION_BYTES: usize = 8;
 
-/// The limits of the folder of a tree. Keyrings of a tree of lives are longer.
+/// Returns the limits of the folder of a tree. The keyring of a tree with several lives is longer.
 const fn limits_of(shape: Shape) -> FolderLimits {
     let index_bytes = GENERATION_BYTES + SEAL_BYTES + shape.ring_bytes();
     FolderLimits { record_bytes: 4_096, index_bytes }
 }
 
-/// The limits of a folder that is there. The length of its keyring tells which tree it has.
+/// Returns the limits of an existing folder. The length of its keyring shows which kind of tree it
+/// has.
 fn found_limits(dir: &Path) -> FolderLimits {
     let lives = limits_of(Shape::Lives);
     let length = dir.join(RING).symlink_metadata().map_or(0, |found| found.len());
@@ -112,8 +113,8 @@ impl TreeFolder {
     /// earlier attempt are deleted first.
     ///
     /// # Errors
-    /// 73 if there is a tree already or the disk refuses, 75 and 77 as [`Folder::make`], 1 if the
-    /// time is outside of every card's life.
+    /// Exit code 73 if there is a tree already or the disk refuses, 75 and 77 as [`Folder::make`],
+    /// 1 if the time is outside of every card's life.
     pub fn create(
         dir: &Path,
         state: &Path,
@@ -126,7 +127,8 @@ impl TreeFolder {
         if Self::exists(dir) {
             return Err(Self::occupied(dir));
         }
-        // Without a head there is no tree: an earlier attempt left what is here, perhaps of another size.
+        // Without a head there is no tree: the files were left by an earlier attempt, perhaps for a
+        // tree of another size.
         left.delete_all()?;
         drop(left);
         let folder = Folder::make(dir, RING, limits_of(shape))?;
@@ -150,8 +152,8 @@ impl TreeFolder {
     /// Opens a tree.
     ///
     /// # Errors
-    /// 66 if there is no tree, 65 if the tree is damaged or was replaced by an older copy, 75 if
-    /// another process uses it, 77 for a wrong passphrase or wrong modes.
+    /// Exit code 66 if there is no tree, 65 if the tree is damaged or was replaced by an older
+    /// copy, 75 if another process uses it, 77 for a wrong passphrase or wrong modes.
     pub fn open(dir: &Path, state: &Path, pass: &[u8]) -> Result<Self, Fault> {
         if !Self::exists(dir) {
             return Err(Self::missing(dir));
@@ -195,7 +197,7 @@ impl TreeFolder {
     /// next call includes the missing changes.
     ///
     /// # Errors
-    /// 73 if the disk refuses.
+    /// Exit code 73 if the disk refuses.
     pub fn store(&mut self, rng: &mut dyn CryptoRng) -> Result<(), Fault> {
         let Some(Delta { generation, put, keyring, drop }) = self.tree.pending_delta() else {
             self.remember_generation();
@@ -244,7 +246,7 @@ impl TreeFolder {
     /// Overwrites the keyring and deletes the folder.
     ///
     /// # Errors
-    /// 73 if the disk refuses.
+    /// Exit code 73 if the disk refuses.
     pub fn wipe(dir: &Path) -> Result<(), Fault> {
         if !Self::exists(dir) {
             return Err(Self::missing(dir));

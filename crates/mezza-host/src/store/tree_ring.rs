@@ -58,7 +58,7 @@ impl TreeRing {
     /// Replaces the keyring; no block of the file holds an older one afterwards.
     ///
     /// # Errors
-    /// 73 if the disk refuses.
+    /// Exit code 73 if the disk refuses.
     pub(super) fn write(&self, keyring: &[u8], rng: &mut dyn CryptoRng) -> Result<(), Fault> {
         let mut nonce = [0; NONCE_BYTES];
         rng.fill_bytes(&mut nonce);

@@ -36,7 +36,8 @@ const AAD: &[u8] = b"mezza/witness";
 /// Bytes of the file.
 const FILE_BYTES: usize = 9 + SEAL_BYTES;
 
-/// A vault's witness.
+/// A vault's witness: the file outside of the vault's folder that shows if an older copy was
+/// restored.
 #[derive(Debug)]
 pub struct Witness {
     path: PathBuf,
@@ -51,9 +52,10 @@ pub struct Witness {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Doubt {
-    /// No doubt: the vault is as new as its witness.
+    /// The vault is as new as its witness.
     None,
-    /// Doubt: the file is missing or damaged, or names this block, which the vault has not reached.
+    /// The vault may be an older copy: the file is missing or damaged, or names this block, which
+    /// the vault has not reached.
     Of(u64),
 }
 
@@ -87,12 +89,12 @@ impl Witness {
         Self { path, key, block, left: 0, doubt, commit: Commit::Other }
     }
 
-    /// Returns true if the vault is older than its witness, or came without it.
+    /// Returns true if the vault is older than its witness, or has none.
     pub fn is_doubted(&self) -> bool {
         matches!(self.doubt, Doubt::Of(_))
     }
 
-    /// Returns the block that the vault has not reached, if there is a doubt.
+    /// Returns the block that the vault has not reached, if the vault may be an older copy.
     pub fn doubted_block(&self) -> Option<u64> {
         match self.doubt {
             Doubt::None => None,
@@ -100,12 +102,12 @@ impl Witness {
         }
     }
 
-    /// Accepts the vault as the user decided: it goes on in a block that neither it nor the file
-    /// has reached. Returns the batch to commit, if there is a doubt; [`Self::after_commit`] ends
-    /// the doubt.
+    /// Accepts the vault because the user decided so: it continues in a block that neither the
+    /// vault nor the file has reached. Returns the batch to commit, if the vault was doubted;
+    /// [`Self::after_commit`] then ends the doubt.
     ///
     /// # Errors
-    /// 73 if the file cannot be written; then the doubt stays.
+    /// Exit code 73 if the file cannot be written; then the doubt stays.
     pub fn accept_doubt(&mut self) -> Result<Option<WriteBatch>, Fault> {
         match self.doubt {
             Doubt::None => Ok(None),
@@ -116,7 +118,7 @@ impl Witness {
     /// Must be called before a commit of `batches`. Returns the batch to commit with them.
     ///
     /// # Errors
-    /// 73 if the file cannot be written; the commit then has no witness.
+    /// Exit code 73 if the file cannot be written; the commit then has no witness.
     pub fn before_commit(&mut self, batches: &[WriteBatch]) -> Result<Option<WriteBatch>, Fault> {
         let is_row = |change: &RecordChange| {
             let kinds = [
@@ -153,8 +155,8 @@ impl Witness {
     /// Must be called after that commit, or the one of [`Self::accept_doubt`], if it succeeded.
     ///
     /// # Errors
-    /// 73 if the file cannot be written; until the next block a copy from the block before this one
-    /// is not detected.
+    /// Exit code 73 if the file cannot be written; until the next block a copy from the block
+    /// before this one is not detected.
     pub fn after_commit(&mut self) -> Result<(), Fault> {
         match std::mem::replace(&mut self.commit, Commit::Other) {
             Commit::Other => {}

@@ -9,12 +9,12 @@ pub const BODY: usize = 368;
 /// Bytes of a sealed message: the body and its 16-byte tag.
 pub const STRIDE: usize = BODY + 16;
 
-/// Numbers without a pattern, the same in every run.
+/// Returns numbers without a pattern, the same in every run.
 pub fn words(count: usize) -> Vec<[u8; 32]> {
     (0..count).map(|i| std::array::from_fn(|j| (i * 31 + j * 7 + i * j) as u8)).collect()
 }
 
-/// A call seals `count` messages with `one`, which gives the tag.
+/// Returns a call that seals `count` messages with the function `one`, which returns the tag.
 pub fn seal(count: usize, one: fn(&[u8; 32], &mut [u8]) -> Option<[u8; 16]>) -> Call {
     let keys = words(count);
     let mut bytes = vec![7; count * STRIDE];

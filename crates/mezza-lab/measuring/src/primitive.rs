@@ -16,7 +16,7 @@ pub const AAD_BYTES: usize = 66;
 pub struct CipherKeys {
     /// The key of the cipher.
     pub cipher: [u8; 32],
-    /// The key of the MAC, where there is one.
+    /// The key of the MAC, for ciphers that have one.
     pub mac: [u8; 32],
     /// The iv of CBC; its first 12 bytes are the nonce of the other ciphers.
     pub iv: [u8; 16],
@@ -44,12 +44,13 @@ pub enum Implementation {
     Aead {
         /// Seals in place; padding and tag are appended.
         seal: fn(&CipherKeys, &mut Vec<u8>),
-        /// Opens in place; whether it was authentic.
+        /// Opens in place. Returns true if the text was authentic.
         open: fn(&CipherKeys, &mut [u8]) -> bool,
     },
 }
 
-/// A batch of `calls` calls of an operation on `size` bytes; `None` if `code` has no such operation.
+/// Prepares a batch of `calls` calls of an operation on `size` bytes. Returns `None` if `code` has
+/// no such operation.
 pub fn prepare(
     code: impl Fn(&str) -> Option<Implementation>,
     op: &str,
@@ -57,7 +58,7 @@ pub fn prepare(
     calls: usize,
 ) -> Option<Call> {
     let keys = CipherKeys::FIXED;
-    // Room for padding and tag, so that sealing moves nothing.
+    // The capacity includes padding and tag, so that sealing moves nothing in memory.
     let fresh = || {
         let mut text = Vec::with_capacity(size + 64);
         text.resize(size, 7);

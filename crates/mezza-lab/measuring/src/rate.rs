@@ -18,11 +18,11 @@ pub type Call = Box<dyn FnMut(usize)>;
 /// Prepares one batch of an operation: its name, bytes of a text, calls.
 pub type Prepare = dyn Fn(&str, usize, usize) -> Result<Call, String>;
 
-/// Batches that warm up and do not count.
+/// Number of batches that warm up and are not measured.
 const WARM_UP: usize = 5;
-/// Batches that count.
+/// Number of measured batches.
 const BATCHES: usize = 25;
-/// Calls of a cold row.
+/// Number of calls that are measured in a fresh process, for rows about cold calls.
 const COLD_CALLS: usize = 10;
 /// Most calls in a batch.
 const CALLS_MAX: usize = 1_000_000;
@@ -105,14 +105,14 @@ fn to_float(count: usize) -> f64 {
     f64::from(u32::try_from(count).unwrap_or(u32::MAX))
 }
 
-/// The CPU time of `work` on this thread.
+/// Returns the CPU time of `work` on this thread, in ns.
 fn cost_ns(work: impl FnOnce()) -> f64 {
     let began = thread_cpu_ns();
     work();
     thread_cpu_ns() - began
 }
 
-/// On a system without this clock the value is NaN, with which no row holds.
+/// On a system without a CPU clock for threads the value is NaN, which is within no limit.
 fn thread_cpu_ns() -> f64 {
     clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID)
         .map_or(f64::NAN, |time| std::time::Duration::from(time).as_secs_f64() * 1e9)

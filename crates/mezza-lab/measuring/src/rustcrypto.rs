@@ -17,7 +17,7 @@ const BLOCK_BYTES: usize = 16;
 /// Bytes of HMAC-SHA256 that Signal sends.
 pub const MAC_BYTES: usize = 8;
 
-/// The implementation of an operation, if `RustCrypto` has one.
+/// Returns the implementation of an operation, or `None` if `RustCrypto` has none.
 pub fn code(op: &str) -> Option<Implementation> {
     Some(match op {
         "sha512" => Implementation::Hash(|text| Sha512::hash(&[text])),
@@ -28,7 +28,7 @@ pub fn code(op: &str) -> Option<Implementation> {
     })
 }
 
-/// ChaCha20-Poly1305 of a backend.
+/// Returns the operations of ChaCha20-Poly1305 in a backend.
 pub fn chacha<B: Backend>() -> Implementation {
     Implementation::Aead {
         seal: |keys, text| {

@@ -18,7 +18,7 @@ pub enum Expected {
 /// The result of a cell.
 #[derive(Clone, Debug)]
 pub struct AttackCell {
-    /// The name of the attack and of its place.
+    /// The name of the attack and of the field that it uses.
     pub name: String,
     /// The expected result.
     pub expected: Expected,
@@ -39,7 +39,7 @@ pub const FAMILY_ERROR: f64 = 0.01;
 pub const RUNS: u64 = 16_590;
 
 impl AttackCell {
-    /// Returns hits divided by runs.
+    /// Returns the share of runs in which the attacker read the planted symbol.
     pub fn rate(&self) -> f64 {
         self.hits as f64 / self.runs as f64
     }

@@ -26,9 +26,9 @@ pub struct RejectionSampling {
     planted: Planted,
     target: Target,
     sequence: Sequence,
-    /// Messages so far.
+    /// Number of messages so far.
     message: usize,
-    /// Draws so far.
+    /// Number of draws so far.
     pub draws: u64,
 }
 

@@ -1,7 +1,9 @@
-//! The goals of reverse firewalls: rows T1, T2, T4, T5 and T8 of their design. T3 belongs to kernels that
-//! do not exist yet, T6 to the daemon; T7 is the attack matrix, `run asa`. Every ratio is of thread CPU time
-//! from one run.
+//! The goals of reverse firewalls: rows T1, T2, T4, T5, T6 and T8 of their design. T3 belongs to kernels
+//! that do not exist yet; T7 is the attack matrix, `run asa`. Every ratio is of thread CPU time from one
+//! run, but those of T6, which are of elapsed time.
 #![expect(clippy::cast_precision_loss, reason = "counts of a window stay far below 2^53")]
+
+mod daemon;
 
 use anyhow::Result;
 
@@ -33,10 +35,11 @@ pub const ALL: &[Measurement] = &[
     ),
     Measurement::new(&[&OVERHEADS], "nothing", [5, 20, 60], measure_overheads),
     Measurement::new(&[&GUARD], "nothing", [1, 5, 10], measure_guard),
+    Measurement::new(&[&daemon::LIMITS], "nothing", [5, 20, 60], daemon::measure_daemon),
     Measurement::new(&[&PRIMES], "nothing", [5, 5, 5], measure_primes),
 ];
 
-/// T1: the maximum over all elliptic listings.
+/// T1: the largest value over all listings of the thesis that use an elliptic curve.
 const UNITS: [Limit; 1] =
     [Limit::at_most("T1", "elliptic variants / their unit operations", 1.10, "x")];
 /// T1, compared with OpenSSL.
@@ -72,7 +75,7 @@ const fn points_limit(goal: &'static str) -> Limit {
     Limit::at_most("T4", goal, 5.0, "points")
 }
 
-/// The elliptic listings, as T1 names them.
+/// The listings of the thesis that use an elliptic curve, by the names in T1.
 const ELLIPTIC: [(&str, &str); 6] = [
     ("EC_DH", "ec-uniform:dh"),
     ("EC_DH_FW", "ec-uniform:dh-fw"),
@@ -82,7 +85,7 @@ const ELLIPTIC: [(&str, &str); 6] = [
     ("EC_EG_Rerand", "ec-uniform:eg-rerand"),
 ];
 
-/// Returns the listing of an operation, found by the end of its name.
+/// Returns the listing of the thesis to which an operation belongs, found by the end of its name.
 fn find_listing(op: &str) -> Option<Listing> {
     let name = op.rsplit(':').next()?;
     LISTINGS.iter().find(|(known, _)| *known == name).map(|(_, listing)| *listing)
@@ -134,7 +137,7 @@ fn measure_curves(bench: &mut Bench) -> Result<Vec<Row>> {
     Ok(vec![units, x25519])
 }
 
-/// T2: operation of ours, operation of the peer, and the powers as the thesis counts them.
+/// T2: our operation, the peer's operation, and the number of powers as the thesis counts them.
 const AGAINST: [(&str, &str); 3] = [
     ("modp-fast:comm", "modp-uniform:comm"),
     ("modp-fast:comm-full", "modp-uniform:comm-full"),
@@ -161,7 +164,7 @@ fn measure_modp(bench: &mut Bench) -> Result<Vec<Row>> {
     Ok(MODP.iter().zip(AGAINST).map(row).collect())
 }
 
-/// T4: base, listing with the firewall.
+/// T4: the operation without a firewall, and the same one with it.
 const PAIRS: [(&str, &str); 7] = [
     ("modp-uniform:dh", "modp-uniform:dh-fw"),
     ("modp-uniform:comm", "modp-uniform:comm-basic"),
@@ -221,7 +224,8 @@ fn measure_guard(bench: &mut Bench) -> Result<Vec<Row>> {
     ])
 }
 
-/// Measures T8: the survivors of one window, by the density of safe primes.
+/// Measures T8: the candidates that are left after sieving one window, and the density of safe
+/// primes among them.
 fn measure_primes(bench: &mut Bench) -> Result<Vec<Row>> {
     let search = SafePrimeSearch::new(3_072, &bench.seed.to_be_bytes())?;
     let sieve = search.sieve(&primes_below(SIEVE_MAX), 0);

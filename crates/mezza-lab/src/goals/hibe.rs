@@ -33,9 +33,10 @@ pub const ALL: &[Measurement] = &[
 
 /// Bytes of a payload.
 const TEXT: usize = 1_024;
-/// Steps in epochs: a day, a month, and the longest that the paper's profile is measured for.
+/// Steps whose cost is measured, in epochs: a day, a month, and the longest step for which the
+/// paper's profile is measured.
 const WAYS: [u32; 3] = [2_880, 86_400, 5_900_000];
-/// The epoch whose path from the beginning takes most derivations.
+/// The epoch whose key takes most derivations from the beginning of the tree.
 const DEAREST_WAY: u32 = 5;
 
 /// An implementation, and its name for the operation.

@@ -32,8 +32,8 @@ pub const CARD: &str = "va";
 /// The requirements of these rows, for the user.
 pub const NEEDS: &str = "root, network namespaces, `ip`";
 
-/// Pause between two reads of the threads' counters. A thread that begins and ends within a pause
-/// is not counted.
+/// Pause between two readings of the threads' counters. A thread that begins and ends within a
+/// pause is not counted.
 const LOOK: Duration = Duration::from_millis(250);
 const DAY_S: f64 = 86_400.0;
 const MONTH_S: f64 = 30.0 * DAY_S;
@@ -130,7 +130,7 @@ impl IdleCost {
         self.bytes.iter().sum()
     }
 
-    /// Extrapolates the counts to a month and a day.
+    /// Extrapolates the counts to a month and to a day.
     pub fn extrapolate(&self) -> ClientCost {
         ClientCost {
             mb_month: self.all_bytes() / self.seconds * MONTH_S / 1e6,

@@ -31,7 +31,7 @@ pub const ALL: &[Measurement] = &[
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Cost {
     op: &'static str,
-    /// True if this program does it, and not the peer.
+    /// True if this program runs the operation, and false if the peer does.
     is_ours: bool,
 }
 

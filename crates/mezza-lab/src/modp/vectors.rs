@@ -23,7 +23,7 @@ use super::{BYTES, Modp, Profile};
 struct ModpCase<'a> {
     fields: &'a Case,
     group: &'a Modp,
-    /// Not used where a case gives all coins.
+    /// The generator; not used by cases that specify all coins.
     rng: ChaCha20Rng,
     own: Stack<Modp>,
     their: Stack<Modp>,
@@ -54,7 +54,7 @@ impl<'a> ModpCase<'a> {
         assert_eq!(is_ok, self.fields.text("expect") == "ok", "{}", self.fields.name());
     }
 
-    /// Passes a message from the end that the case names first to the other end, through both
+    /// Passes a message from the end that is named first in the case to the other end, through both
     /// firewalls.
     fn there(&mut self, message: Message<Modp>) -> Message<Modp> {
         let message = self.own.change_outgoing(message, &mut self.rng).unwrap();

@@ -6,7 +6,7 @@ pub mod liars;
 pub use mezza::testing::servers::mesh::crowd::Moves;
 use mezza::testing::servers::mesh::crowd::{HostedCrew, START, crew_settings, draw_clocks};
 use mezza_mesh::crew::{CrewSettings, MemberId};
-use mezza_mesh::{ClockMode, Grade};
+use mezza_mesh::{CellLife, ClockMode, Grade};
 use mezza_sim::SimRng;
 use mezza_sim::crowd::movement::{Density, Movement};
 use mezza_sim::crowd::{Crowd, RadioModel};
@@ -47,6 +47,10 @@ pub struct Scene {
     pub every_s: Option<u64>,
     /// Bytes of a cell.
     pub cell_bytes: usize,
+    /// The life of every cell.
+    pub life: CellLife,
+    /// Cells that the crowd stores; `None` for those that are made within three minutes.
+    pub ring: Option<usize>,
     /// True if a device waits while another device in range sends.
     pub shared: bool,
     /// The seed of all random draws.
@@ -67,6 +71,8 @@ impl Scene {
             liars: None,
             every_s: Some(30),
             cell_bytes: 512,
+            life: CellLife::Minute,
+            ring: None,
             shared: false,
             seed,
         }
@@ -89,8 +95,10 @@ impl Scene {
         let settings = CrewSettings {
             mode: self.mode,
             cell_bytes: self.cell_bytes,
+            life: self.life,
             ..crew_settings(self.users, self.every_s)
         };
+        let settings = CrewSettings { ring: self.ring.unwrap_or(settings.ring), ..settings };
         let settings = match self.liars {
             // Room for the flooded cells during their lifetime.
             Some(LiarShare { liar: Liar::Every(_), .. }) => {
@@ -154,6 +162,14 @@ impl Stage {
             self.run_for(1);
         }
         flooded
+    }
+
+    /// Stops the messages of all users.
+    pub fn stop_writing(&mut self) {
+        let crew = &mut self.crowd.swarm_mut().hosted.0;
+        (0..crew.len()).for_each(|device| {
+            crew.stop_writing(MemberId::try_from(device).unwrap_or(MemberId::MAX));
+        });
     }
 
     /// Returns the number of counted messages, and of those that arrived.

@@ -259,7 +259,8 @@ fn key_at(root: NodeKey, path: &Path, rng: &mut ChaCha20Rng) -> User {
     path.0.iter().fold(root, |node, bit| node.derive_child(*bit, rng)).user
 }
 
-/// Changes byte `at` of a ciphertext by `mask`. Returns the text that the receiver then decrypts.
+/// Changes byte `at` of a ciphertext by XOR with `mask`. Returns the text that the receiver then
+/// decrypts.
 ///
 /// # Errors
 /// An index beyond the text.

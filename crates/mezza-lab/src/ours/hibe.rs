@@ -206,7 +206,7 @@ fn make_aged(op: &'static str) -> Result<Rc<RefCell<Receiver>>> {
 /// Prepares moving a fresh tree `epochs` epochs forward in one step.
 ///
 /// # Errors
-/// None for a fresh tree.
+/// No error for a fresh tree.
 pub fn prepare_forward(seed: u64, epochs: u32) -> Result<impl FnMut() -> Result<()>> {
     let Receiver { mut tree, mut rng, .. } = Receiver::new(seed)?;
     Ok(move || Ok(tree.erase_below(Epoch(epochs), &mut rng)?))

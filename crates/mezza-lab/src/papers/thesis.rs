@@ -52,12 +52,13 @@ pub fn overhead_percent(base: &ThesisColumn, with: &ThesisColumn, system: usize)
 pub fn list_errors(number: &str) -> &'static [&'static str] {
     match number {
         "5.2" => &[
-            "erratum 18: +1040 % of DH_FW sets keys of 256 bit against coins of 3072 bit, with a firewall at \
+            "erratum 18: +1040 % of DH_FW compares keys of 256 bit with coins of 3072 bit, with a firewall at \
              both ends; with equal sizes and one firewall it is +50 % by count",
         ],
         "5.3" => &[
             "erratum 15: rows IOT and Smartphone are exchanged: the text and the clock rates say so",
-            "erratum 19: +105 % is no missing optimisation: a firewall at both ends, four powers more of four",
+            "erratum 19, by count and not by a run: +105 % needs no missing optimisation, since a firewall at both ends \
+             adds four powers to four",
         ],
         "5.4" => {
             &["erratum 16: columns EG_Rerand and EG_Maul are exchanged: +53 % and +76 % are theirs"]
@@ -102,7 +103,7 @@ mod tests {
             assert!(near(100.0 * (column.ms[0] / eg.ms[0] - 1.0), printed));
             assert!(near(overhead_percent(&eg, &column, 0), text));
         }
-        // Only with these values does the sum hold that the thesis states: 53 + 76 = 129 of
+        // Only with these values is the sum right that the thesis states: 53 + 76 = 129 for
         // EG_ReMaul.
         assert!(near(overhead_percent(&eg, &column("5.4", "EG_ReMaul"), 0), 128.8));
     }

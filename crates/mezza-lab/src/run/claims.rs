@@ -4,6 +4,7 @@ use super::experiment::{Experiment, Report};
 
 /// The experiments with a page in `docs/lab`, ordered by name.
 pub const CLAIMS: &[(&str, usize)] = &[
+    ("asa", 2),
     ("fosam-f3-attackers", 1),
     ("fosam-f3-density", 1),
     ("fosam-f3-users", 2),
@@ -17,8 +18,22 @@ pub const CLAIMS: &[(&str, usize)] = &[
     ("fosam-t1", 8),
     ("fosam-t2", 1),
     ("fosam-x1", 13),
+    ("fosam-x5", 5),
     ("fosam-x6", 3),
     ("fosam-x7", 3),
+    ("hibe-clocks", 5),
+    ("hibe-flip", 2),
+    ("hibe-forward", 2),
+    ("hibe-infinity", 2),
+    ("hibe-label", 2),
+    ("hibe-lent", 2),
+    ("hibe-salamander", 2),
+    ("hibe-second-form", 2),
+    ("hibe-shared-t", 2),
+    ("hibe-siblings", 2),
+    ("hibe-sleeper", 2),
+    ("hibe-who-is-it", 3),
+    ("leak", 2),
     ("link-roads", 6),
     ("link-soak", 5),
     ("seka-f10", 1),
@@ -51,6 +66,7 @@ pub const CLAIMS: &[(&str, usize)] = &[
     ("vuvuzela-noise", 8),
     ("vuvuzela-scaling", 6),
     ("vuvuzela-x", 24),
+    ("wire", 3),
 ];
 
 /// Returns the declared number of claims.

@@ -80,6 +80,11 @@ impl Report {
         self.losing.push(text.into());
     }
 
+    /// Notes several columns or rows in which ours is worse.
+    pub fn add_losses(&mut self, texts: Vec<String>) {
+        self.losing.extend(texts);
+    }
+
     /// Returns true if all deciding claims hold.
     pub fn holds(&self, profile: Profile) -> bool {
         let all_decide = !self.about_speed || profile != Profile::Smoke;

@@ -1,5 +1,5 @@
 //! The tables and figures of the paper on links: costs of the protocol (5, 6), the tunnel over a
-//! wire (7, 11, table 3), and a simulated `LiFi` link (8, 9, 10, table 4).
+//! virtual cable (7, 11, table 3), and a simulated `LiFi` link (8, 9, 10, table 4).
 
 mod costs;
 mod lifi;
@@ -19,20 +19,25 @@ pub const ALL: &[Experiment] = &[
         .with_peers(&["handshakes"]),
     Experiment::timed(
         "seka-f7",
-        "Figure 7: latency over a wire, second by second",
+        "Figure 7: latency over a virtual cable, second by second",
         [1, 75, 330],
         wire::figure_7,
     )
     .with_peers(&["tunnels"]),
     Experiment::timed(
         "seka-f11",
-        "Figure 11: TCP throughput by cores",
+        "Figure 11: TCP throughput by cores of the tunnels",
         [1, 60, 150],
         wire::figure_11,
     )
     .with_peers(&["tunnels"]),
-    Experiment::timed("seka-t3", "Table 3: latency over a wire", [1, 75, 330], wire::table_3)
-        .with_peers(&["tunnels"]),
+    Experiment::timed(
+        "seka-t3",
+        "Table 3: latency over a virtual cable",
+        [1, 75, 330],
+        wire::table_3,
+    )
+    .with_peers(&["tunnels"]),
     Experiment::calculated(
         "seka-f8",
         "Figure 8: latency of the downlink, simulated TDMA link",

@@ -22,13 +22,20 @@ impl WireProcess {
     /// # Errors
     /// If the process does not start.
     pub fn start(job: &WireJob) -> Result<Self> {
+        Self::start_program(&job.role, &["wire", &serde_json::to_string(job)?])
+    }
+
+    /// Starts this program with other arguments, under which it prints values.
+    ///
+    /// # Errors
+    /// If the process does not start.
+    pub fn start_program(role: &str, args: &[&str]) -> Result<Self> {
         let mut command = Command::new(std::env::current_exe()?);
-        command.arg("wire").arg(serde_json::to_string(job)?);
+        command.args(args);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit());
-        let mut child =
-            command.spawn().with_context(|| format!("the {} does not start", job.role))?;
+        let mut child = command.spawn().with_context(|| format!("the {role} does not start"))?;
         let lines = BufReader::new(child.stdout.take().context("no output")?);
-        Ok(Self { role: job.role.clone(), child, lines })
+        Ok(Self { role: role.to_owned(), child, lines })
     }
 
     /// Returns the next value that the process prints; `None` after its successful end.

@@ -7,6 +7,7 @@ use std::process::{Command, Output};
 use serde_json::Value;
 
 mod guard;
+mod leak;
 
 fn lab(args: &[&str], out: &Path) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_mezza-lab"));
@@ -155,7 +156,7 @@ fn lab_1_slow_the_paper_on_vuvuzela() {
     assert_eq!(output.status.code(), Some(0), "{text}");
     for words in [
         "printed: network 57 % (Latency breakdown)",
-        "mu 300000 lasts so many rounds by the paper's composition: 239826",
+        "mu 300000 lasts so many rounds by the composition of SOSP 2015: 239826",
         "without noise one round tells all: 1",
         "latency = ",
         "entry's links",

@@ -3,52 +3,55 @@
 //! A trimmed mean (resilient consensus, W-MSR): each clock moves toward the middle of what it
 //! receives, without the quarter that is farthest above and the quarter that is farthest below.
 //! Between two crowds with different times the clocks form a slope, so that the crowds converge.
-//! One sample moves a clock by at most a reach, and the reach shrinks with each vote, so that a
-//! liar far away loses weight while honest clocks converge.
+//! One sample moves a clock by at most a limit, the *reach*. The reach shrinks with each vote, so
+//! that a liar far away loses weight while honest clocks converge. A vote that finds the clock near
+//! its neighbours' clocks ("in place") is a *hold*.
 
 use super::{AGREED_AFTER, ClockSample, ClockState, MeshClock, median};
 use crate::limits::{MS, SECOND as SECOND_US, SILENT};
 
 const SECOND: i64 = 1_000 * MS.cast_signed();
-/// Clocks within this distance are in place.
+/// A clock within this distance of the middle of its neighbours' clocks is in place, µs.
 const MARGIN: i64 = 2 * SECOND;
-/// The bound of a move in the h-th hold in a row is this, divided by h + 3: all holds together move a clock by
-/// less than this times a logarithm.
+/// Limit of a move in a hold, times h + 3 for the h-th hold in a row, µs. All holds together move a
+/// clock by less than this times a logarithm. A hold is a vote that finds the clock in place.
 const HELD: i64 = 3 * SECOND;
-/// The smallest bound of a move in a hold, µs.
+/// The smallest limit of a move in a hold, µs.
 const DRIFT: i64 = 100;
-/// Samples farther from the clock than this may be trimmed.
+/// Only samples farther from the clock than this may be trimmed as outliers.
 const FAR: i64 = SECOND;
-/// In a hold, a mean within this distance moves no clock: stamps are off by 1/4 s under each name
-/// and rounded to 1/8 s. Without this, every crowd would drift by the mean of its neighbours'
-/// errors.
+/// A mean within this distance does not move a clock that is in place, µs. Stamps have an offset of
+/// up to 1/4 s under each name and are rounded to 1/8 s, so a crowd would drift by the mean of
+/// these errors.
 const STILL: i64 = 312_500;
-/// How far one sample moves a clock that begins to seek, at most.
+/// Largest distance by which one sample moves a clock (the reach) when the clock begins to seek.
 const REACH: i64 = 30 * SECOND;
-/// The smallest reach.
+/// The smallest reach, which is the largest distance by which one sample moves a clock.
 const REACH_MIN: i64 = SECOND;
-/// The reach is half of [`REACH`] after this number of votes, a third after twice as many, and so
-/// on.
+/// Number of votes after which the reach is half of [`REACH`]; after twice as many it is a third,
+/// and so on.
 const PATIENCE: i64 = 10;
-/// Number of votes that a clock is assumed to have sought already if it was agreed and begins to
-/// seek again: it moves in smaller steps than a new clock.
+/// Number of votes that count as already done when a clock that was agreed begins to seek again. It
+/// then moves in smaller steps than a new clock.
 const AGAIN: u32 = 30;
-/// A clock that was agreed once and has sought for this number of votes is between two crowds.
+/// Number of votes without agreement after which a clock that was agreed once counts as being
+/// between two crowds.
 const STUCK: u32 = 60;
-/// The reach of a clock between two crowds: it must grow again, or an island with good clocks and
-/// one without would never converge.
+/// The reach (largest move by one sample) of a clock between two crowds. It must grow again, or a
+/// group with good clocks and one without would never converge.
 const REACH_BETWEEN: i64 = 20 * SECOND;
-/// The device's own clock weighs half of all samples if its bound is this.
+/// The bound at which the device's own clock weighs half of all samples, µs.
 const OWN: i64 = 2_500 * MS.cast_signed();
-/// A step is 7/5 of the mean: clocks converge sooner, without oscillating yet.
+/// A step is 7/5 of the mean, which makes clocks converge sooner and does not make them oscillate.
 const STEP: [i64; 2] = [7, 5];
-/// The difference from which one or two neighbours are reported.
+/// The smallest difference from the own clock that is reported if only one or two neighbours are
+/// around.
 const ALONE_BOUND: i64 = 15 * SECOND;
 /// How long a vote waits for samples of nearly all neighbours.
 const WAIT: u64 = 10 * SECOND_US;
-/// How long a clock stays agreed with fewer than three neighbours.
+/// How long a clock keeps the state agreed with fewer than three neighbours.
 const FEW: u64 = 30 * SECOND_US;
-/// How long a doubt lasts that no neighbour repeats.
+/// How long a time that contradicts the own clock is remembered if no neighbour repeats it.
 const DOUBT: u64 = 60 * SECOND_US;
 
 impl MeshClock {
@@ -67,7 +70,7 @@ impl MeshClock {
                 self.state = ClockState::Alone;
             }
         }
-        // A doubt that no neighbour repeats ends after 60 s (MESH-57).
+        // A contradicting time that no neighbour repeats is forgotten after 60 s (MESH-57).
         if self.elsewhere.is_some_and(|doubt| doubt.at + DOUBT < now) {
             self.elsewhere = None;
         }
@@ -84,7 +87,7 @@ impl MeshClock {
         }
     }
 
-    /// Votes once, with the samples within the bound.
+    /// Votes once, using only samples within the bound of the own clock.
     pub(super) fn vote_level(&mut self, around: usize, now: u64) {
         let mut all = core::mem::take(&mut self.samples);
         all.sort_unstable_by_key(|sample| sample.offset);
@@ -95,8 +98,8 @@ impl MeshClock {
             return;
         }
         let bound = self.bound_us();
-        // Samples outside of W are left out: they are wrong if the device's own clock is within its
-        // bound (MESH-20).
+        // Samples outside of the bound W are left out: they are wrong if the error of the device's
+        // own clock is within the bound (MESH-20).
         let near: alloc::vec::Vec<i64> = all
             .iter()
             .map(|sample| sample.offset)
@@ -127,7 +130,8 @@ impl MeshClock {
         waits
     }
 
-    /// Checks if most neighbours agree with each other on a time outside of the bound.
+    /// Checks whether most neighbours agree with each other on a time outside of the bound of the
+    /// own clock.
     fn look_elsewhere(&mut self, sorted: &[ClockSample], around: usize, now: u64) {
         // A single neighbour proves nothing about the others, unless only one or two are around.
         if sorted.is_empty() || sorted.len() < around.min(3) {
@@ -137,13 +141,14 @@ impl MeshClock {
         let middle = median(&offsets);
         self.heard = Some(super::HeardTime { offset: middle, at: now });
         let agree = offsets.iter().filter(|offset| (*offset - middle).abs() <= MARGIN).count();
-        // Two laptops never vote: a difference of 15 s is shown to them too.
+        // With only one or two neighbours there is no vote, so a difference of 15 s is already
+        // reported to the user.
         let bound = if around < 3 { ALONE_BOUND } else { self.bound_us() };
         let differs = middle - self.anchor();
-        // A majority agrees on a time out of reach: either it is wrong or this device is. The user
-        // decides (MESH-26).
+        // A majority agrees on a time outside of the bound: either that majority is wrong or this
+        // device is. The user decides (MESH-26).
         if 2 * agree > offsets.len() && differs.abs() > bound {
-            // The doubt gets the age of its newest sample.
+            // The difference is as old as its newest sample.
             let at = sorted.iter().map(|sample| sample.at).max().unwrap_or(now);
             self.elsewhere = Some(super::Doubt { differs, at });
             self.state = ClockState::Doubtful;
@@ -155,7 +160,8 @@ impl MeshClock {
         }
     }
 
-    /// Holds, joins or seeks. `near` is sorted and has at least three offsets.
+    /// Moves the clock. It holds if it is in place, jumps if all neighbours agree, and otherwise
+    /// seeks in limited steps. `near` is sorted and has at least three offsets.
     fn move_among(&mut self, near: &[i64]) {
         let here = |at: i64| near.iter().filter(|offset| (*offset - at).abs() <= MARGIN).count();
         let are_most = |count: usize| 10 * count >= 7 * near.len();
@@ -167,22 +173,25 @@ impl MeshClock {
             let first = near.partition_point(|offset| *offset < own - MARGIN);
             let step = self.mean_step(&near[first..first + here(own)], MARGIN, 0);
             let beyond = step - step.clamp(-STILL, STILL);
-            // The bound shrinks with the holds, so that liars move an agreed clock by a logarithm
-            // only (MESH-55).
+            // The limit shrinks with the number of holds, so that liars move an agreed clock by a
+            // logarithm only (MESH-55).
             self.offset += lengthen_step(beyond).clamp(-most, most);
         } else if are_most(here(middle)) {
-            // All neighbours are in place already: a clock that joins them jumps there.
+            // All neighbours agree with each other already: a clock that joins them adopts their
+            // time at once.
             self.count_search();
-            // A median of 70 % that agree cannot be moved by a tenth of liars.
+            // If 70 % agree on the median, liars who are a tenth of all cannot move it.
             self.offset = middle;
         } else {
             self.count_search();
             let stands_between = self.was_agreed && self.sought > STUCK;
-            // Between two crowds a small reach would keep a clock in the middle permanently.
+            // Between two crowds a small reach (limit for one sample) would keep a clock in the
+            // middle permanently.
             let least = if stands_between { REACH_BETWEEN } else { REACH_MIN };
             let reach = REACH * PATIENCE / (PATIENCE + i64::from(self.sought));
-            // The weight of the device's own clock depends on its grade, so it is left out of
-            // holds: an agreed crowd sends the same stamps whatever its grades are (MESH-21).
+            // The weight of the device's own clock depends on its grade, so holds leave it out.
+            // Otherwise the stamps of an agreed crowd would show the grades of its clocks
+            // (MESH-21).
             let weight = 1_000 * OWN / (OWN + self.bound_us());
             self.offset +=
                 lengthen_step(self.mean_step(trim_quarters(near, own), reach.max(least), weight));
@@ -200,7 +209,7 @@ impl MeshClock {
         (1_000 * sum + weight * toward(self.anchor())) / (thousandths + weight).max(1)
     }
 
-    /// Counts a vote that found the clock in place.
+    /// Counts a vote that found the clock near its neighbours' clocks (a hold).
     fn count_hold(&mut self) {
         self.holds = self.holds.saturating_add(1);
         if self.state != ClockState::Doubtful {
@@ -209,12 +218,12 @@ impl MeshClock {
         }
     }
 
-    /// Counts a vote that found the clock out of place.
+    /// Counts a vote that found the clock away from its neighbours' clocks.
     fn count_search(&mut self) {
         self.sought = self.sought.saturating_add(1);
         if self.holds >= AGREED_AFTER {
-            // A crowd that was agreed starts with a smaller reach, or one bad vote would scatter
-            // it.
+            // A clock that was agreed starts with a smaller reach, or one bad vote would scatter
+            // the crowd.
             (self.sought, self.was_agreed) = (AGAIN, true);
         }
         self.holds = 0;

@@ -1,4 +1,4 @@
-//! The vote of the paper, for reproduction: no bound, no memory.
+//! The vote of the FoSAM paper, for reproduction only: it has no bound and no memory.
 
 use rand_core::Rng;
 

@@ -13,21 +13,21 @@ use crate::limits::{MS, SECOND as SECOND_US};
 const SECOND: i64 = 1_000 * MS.cast_signed();
 /// Samples that the median needs (pull request 1443).
 const WANTED: usize = 21;
-/// Samples that must remain after outliers are removed.
+/// Number of samples that must remain once outliers are removed.
 const LEFT: usize = 15;
 /// A sample is an outlier beyond this number of median deviations.
 const DEVIATIONS: i64 = 3;
-/// A clock within this distance is left as it is.
+/// A clock whose error is less than this is not changed.
 const RIGHT_ENOUGH: i64 = 120 * SECOND;
 /// Once the clock was set, a sample farther away is refused.
 const STRICT: i64 = 86_400 * SECOND;
 /// How long a clock that was accurate enough ignores all beacons, µs.
 const PAUSE: u64 = 86_400 * SECOND_US;
-/// 2025-01-01 and 2036-01-01, UTC, µs since 1970: a time between them is plausible (pull request 2423).
+/// The plausible times, in µs since 1970: from 2025-01-01 to 2036-01-01, UTC (pull request 2423).
 const PLAUSIBLE: core::ops::Range<u64> = 1_735_689_600_000_000..2_082_758_400_000_000;
 /// Samples of different peers within this distance agree (pull request 23 of a fork).
 const CLUSTER: i64 = 60 * SECOND;
-/// Peers that must agree.
+/// Number of peers that must agree.
 const QUORUM: usize = 3;
 
 /// The state of a vote of another mesh project.
@@ -49,7 +49,8 @@ impl MeshClock {
             return;
         }
         let is_far = (offset - self.offset).abs() > STRICT;
-        // Once the clock was set, a day of difference is taken for an error of the sender.
+        // Once the clock was set, a sample that differs by more than a day is taken for an error of
+        // the sender.
         if self.rival.recent.len() < WANTED && !(self.rival.is_set && is_far) {
             self.rival.recent.push(offset);
         }
@@ -85,7 +86,7 @@ impl MeshClock {
         deviations.sort_unstable();
         let most = DEVIATIONS * median(&deviations);
         samples.retain(|at| (at - middle).abs() <= most);
-        // Too many outliers: the remaining samples do not decide.
+        // Too many samples were outliers, so the remaining ones do not set the clock.
         if samples.len() < LEFT {
             return None;
         }

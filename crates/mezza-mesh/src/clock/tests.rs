@@ -66,8 +66,8 @@ fn the_farthest_quarter_of_each_side_is_left_out() {
     let quiet = voted(&[10.0, 14.0, 6.0, 10.0, 18.0, 22.0]).offset();
     let with_liars = voted(&[10.0, 14.0, 6.0, 10.0, 18.0, 22.0, 500.0, 590.0]).offset();
     assert!((quiet - with_liars).abs() < seconds(6.0), "{quiet} {with_liars}");
-    // A third of colluders is more than a quarter: it moves the clock, but by no more than the
-    // reach.
+    // Liars that agree and are a third of all are more than the trimmed quarter. They move the
+    // clock, but by no more than the reach, the limit for one sample.
     let third = voted(&[0.0, 0.0, 0.0, 0.0, 0.0, 500.0, 500.0, 500.0]).offset();
     assert!(third > 0 && third < seconds(30.0), "{third}");
 }
@@ -229,12 +229,12 @@ fn a_device_without_a_time_does_not_vote() {
     assert!(!clock.vote(4, 0, &mut rng(1)));
 }
 
-/// A change of a clock between two checks.
+/// One change of a clock between two checks of the invariant.
 #[derive(Clone, Debug)]
 struct Turn {
     samples: Vec<(Name, i64)>,
     step_s: i64,
-    /// The bound in µs; `None`: a grade by its number.
+    /// The bound in µs. `None`: the bound is that of a grade, selected by number.
     bound: Option<i64>,
     grade: usize,
     trusts: bool,
@@ -271,7 +271,8 @@ proptest! {
             clock.vote(4, now, &mut rng);
             prop_assert!(clock.moved_by().abs() <= clock.bound_us());
             if turn.trusts {
-                // A decision moves the anchor by the neighbours' latest difference.
+                // The user's decision moves the device's own clock by the difference that the
+                // neighbours last showed.
                 clock.trust_neighbours(now);
             }
             prop_assert!(clock.moved_by().abs() <= clock.bound_us());

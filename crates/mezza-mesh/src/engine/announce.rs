@@ -17,7 +17,8 @@ impl Engine {
         now: u64,
         table: &mut T,
     ) -> MeshFrame {
-        // Turns of bringers keep one flood from using all announcements (MESH-77).
+        // The neighbours that brought the cells take turns, so that one flood cannot use all
+        // announcements (MESH-77).
         let set = if T::KNOWS_BRINGERS {
             self.fresh_in_turn(id, table)
         } else {

@@ -29,7 +29,7 @@ pub(super) struct Request {
     pub mask: u64,
 }
 
-/// Cells of one word that are not requested before a certain time.
+/// Cells of one word (64 slots) that are not requested before a certain time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Hold {
     pub until: u64,
@@ -40,7 +40,7 @@ pub(super) struct Hold {
 /// The order in which announcers of the same cell are asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum AskRank {
-    /// The neighbour gave cells before.
+    /// The neighbour delivered cells before.
     Giver,
     /// Nothing is known about the neighbour. A name costs nothing, so one device may have many.
     Unknown,
@@ -93,13 +93,13 @@ impl Engine {
     ) {
         // A number without a neighbour is stale: nothing is recorded for it.
         let Some(Some(neighbour)) = self.neighbours.get(usize::from(from)) else { return };
-        // Eight of eight requests failed: its announcements are ignored for 60 s (Learning what a
-        // neighbour has).
+        // The last eight requests to this neighbour failed: its announcements are ignored for 60 s
+        // (Learning what a neighbour has).
         if neighbour.ignored_until > now {
             return;
         }
-        // The room is checked before an id gets a slot, so that many ids cannot fill the table
-        // (MESH-62).
+        // The limit is checked before an id gets a slot, so that many announced ids cannot fill the
+        // table (MESH-62).
         let room = self.room_for(from, neighbour.gave, table).min(self.missing_room());
         let new = highest_bits(new, room);
         if new == 0 {
@@ -108,7 +108,8 @@ impl Engine {
         self.missing.insert(word, new);
         let link = &mut self.links[usize::from(neighbour.link)];
         let longest = self.settings.ask;
-        // A random wait: one device of a crowd requests first, and the response serves all others.
+        // A random wait: one device of a crowd requests first, and the response on the shared link
+        // serves all others.
         if link.want_at > now + longest {
             link.want_at = now + draw_below(rng, longest as usize + 1) as u64;
             self.due = self.due.min(link.want_at);
@@ -131,9 +132,9 @@ impl Engine {
     }
 
     /// Returns up to `count` missing cells that only `from` announced and that are not requested,
-    /// oldest announcement first. They make room for new announcements of `from`: under a flood,
-    /// old ones would not be requested in time (MESH-78). At most once in half the time between two
-    /// announcements.
+    /// oldest announcement first, at most once in half the time between two announcements. Dropping
+    /// them makes room for new announcements of `from`: during a flood, old ones would not be
+    /// requested in time (MESH-78).
     pub fn take_outdated(
         &mut self,
         from: NeighbourId,
@@ -166,13 +167,13 @@ impl Engine {
         slots
     }
 
-    /// Returns true if this missing cell was announced too long ago and is not requested now. Its
-    /// announcers are compared with soon, in case the cell still lives.
+    /// Returns true if this missing cell was announced too long ago and is not requested now. The
+    /// sets are then compared soon with its announcers, in case the cell still lives.
     pub fn give_up(&mut self, slot: Slot, now: u64, table: &impl CellTable) -> bool {
         let word = slot / 64;
         let bit = 1 << (slot % 64);
         let is_old = table.announced_at(slot).is_some_and(|announced| announced.at + STALE < now);
-        // A request in progress must end first, or its response would arrive unasked.
+        // A request in progress must end first, or its response would count as unrequested.
         if !is_old || table.rows().hot(self.seat, word)[ASKED] & bit != 0 {
             return false;
         }
@@ -186,12 +187,12 @@ impl Engine {
         true
     }
 
-    /// Returns how many cells announced by a neighbour may be missing, depending on how many it
-    /// gave. Once the table is half full all neighbours get the small number, so that known ones
-    /// cannot exclude newcomers.
+    /// Returns how many cells announced by a neighbour may be missing, given the number of cells
+    /// that it delivered. Once the table is half full all neighbours get the small limit, so that
+    /// long-known ones cannot exclude newcomers.
     fn open_limit(&self, gave: u32) -> u32 {
-        // Above half of the table everybody gets the small share, so that a known giver cannot
-        // exclude newcomers.
+        // Above half of the table everybody gets the small limit, so that long-known neighbours
+        // cannot exclude newcomers.
         let roomy = self.missing.count() < MISSING_MAX as u32 / 2;
         if gave >= TRUSTED_AFTER && roomy { OPEN_LATER } else { OPEN_FIRST }
     }
@@ -205,8 +206,8 @@ impl Engine {
         self.missing.parts().map(open).sum()
     }
 
-    /// Returns how many more cells announced by `from` may be missing; `from` gave `gave` cells
-    /// before.
+    /// Returns how many more cells announced by `from` may be missing. `gave` is the number of
+    /// cells that `from` delivered before.
     fn room_for(&self, from: NeighbourId, gave: u32, table: &impl CellTable) -> u32 {
         if !self.settings.budgets {
             return u32::MAX;
@@ -239,8 +240,8 @@ impl Engine {
             let hot = table.rows().hot(self.seat, part.word);
             let mask = part.mask & self.missing.word(part.word) & !hot[ASKED];
             if mask != 0
-                // The named device must have announced the cell here too: else its response may be
-                // out of range.
+                // The addressed device must have announced the cell here too, else its response may
+                // be out of range.
                 && let Some(id) = self.names.iter().position(|name| *name == to)
             {
                 let mask =
@@ -341,8 +342,8 @@ impl Engine {
         let mut again = false;
         for WordMask { word, mask } in set.parts() {
             table.rows_mut().hot_mut(self.seat, word)[ASKED] |= mask;
-            // `again` lifts the 200 ms rule of the giver, since an earlier response was lost
-            // (MESH-12).
+            // `again` lifts the receiver's rule to send a cell only once in 200 ms, since an
+            // earlier response was lost (MESH-12).
             again |= table.rows().cold(self.seat, word)[FAILED] & mask != 0;
             self.requests.push_back(Request { at: now, of, word, mask });
         }
@@ -350,11 +351,11 @@ impl Engine {
         Some(MeshFrame::Want { to: neighbour.name, again, set })
     }
 
-    /// Ends holds that are over, and those whose cells have arrived.
+    /// Ends the delays that are over, and those whose cells have arrived.
     fn end_holds(&mut self, now: u64, table: &mut impl CellTable) {
         while let Some(hold) = self.holds.front().copied() {
             let hot = table.rows_mut().hot_mut(self.seat, hold.word);
-            // The queue is ordered by time, so the first valid hold ends the loop.
+            // The queue is ordered by time, so the first delay that is still valid ends the loop.
             if hold.until > now && hold.mask & self.missing.word(hold.word) != 0 {
                 break;
             }
@@ -367,12 +368,13 @@ impl Engine {
     fn end_requests(&mut self, now: u64, table: &mut impl CellTable) {
         while let Some(request) = self.requests.front().copied() {
             let missing = request.mask & self.missing.word(request.word);
-            // PATIENCE bounds the delay that one silent announcer causes (MESH-43).
+            // PATIENCE limits the delay that one silent announcer can cause (MESH-43).
             if missing != 0 && request.at + PATIENCE > now {
                 break;
             }
             self.requests.pop_front();
-            // A late failure is no broken promise: the cell may have expired meanwhile (MESH-78).
+            // If the request was made late, its failure does not count against the neighbour: the
+            // cell may have expired meanwhile (MESH-78).
             if !is_late(&request, missing, table)
                 && let Some(Some(neighbour)) = self.neighbours.get_mut(usize::from(request.of))
             {
@@ -384,21 +386,22 @@ impl Engine {
         }
     }
 
-    /// Handles a request that was not answered. The announcer is taken as not having the cell;
-    /// without another announcer the cell is not missing any more.
+    /// Handles a request that was not answered. The announcer counts as not having the cell. If no
+    /// other neighbour announced the cell, it is no longer missing.
     fn fail_request(&mut self, request: Request, missing: u64, table: &mut impl CellTable) {
         self.counts.failed += u64::from(missing.count_ones());
         let (hot, has) = table.rows_mut().hot_with_neighbour(self.seat, request.word, request.of);
         hot[ASKED] &= !missing;
-        // An announcer that failed is taken as not having the cell, so the next one is asked.
+        // An announcer that failed counts as not having the cell, so the next announcer is asked.
         *has &= !missing;
         table.rows_mut().cold_mut(self.seat, request.word)[FAILED] |= missing;
-        // Without another announcer the cell is not missing any more. A SYNC finds it again.
+        // If no other neighbour announced the cell, it is no longer missing. A SYNC finds it again.
         let lost = missing & !table.rows().announced_bits(self.seat, request.word);
         self.clear_missing(request.word, lost, table);
     }
 
-    /// Returns the time of the next request: `open` is missing and could not be requested.
+    /// Returns the time of the next request for the cells in `open`, which are missing and could
+    /// not be requested.
     fn ask_again_at(&mut self, open: &Set, now: u64, table: &mut impl CellTable) -> u64 {
         let hold = self.holds.front().map_or(NEVER, |hold| hold.until);
         let request = self.requests.front().map_or(NEVER, |request| request.at + PATIENCE);
@@ -406,8 +409,8 @@ impl Engine {
         hold.min(request).min(stuck)
     }
 
-    /// Returns true if a cell of `open` is announced by a neighbour that is busy or has used its
-    /// tokens. Cells without announcers are removed from the missing ones.
+    /// Returns true if a cell of `open` was announced by a neighbour that is busy or has used up
+    /// its rate limit. Cells without announcers are removed from the missing ones.
     fn is_stuck(&mut self, open: &Set, table: &mut impl CellTable) -> bool {
         let mut stuck = false;
         for WordMask { word, mask } in open.parts() {
@@ -436,7 +439,8 @@ fn first_of<T: CellTable>(
     table: &T,
 ) -> Set {
     let announced = |part: &WordMask| part.mask & table.rows().neighbour_bits(seat, part.word, of);
-    // With bringers known, the newest announcement is served first (MESH-78).
+    // If the table records which neighbour brought a cell, the newest announcement is served first
+    // (MESH-78).
     if T::KNOWS_BRINGERS {
         let slots =
             open.parts().flat_map(|p| iter_bits(announced(&p)).map(move |bit| 64 * p.word + bit));
@@ -455,7 +459,7 @@ fn first_of<T: CellTable>(
 }
 
 /// Returns true if all cells that a request did not get were announced so long before it that they
-/// may have expired: this breaks no promise.
+/// may have expired. The failure then does not count against the neighbour.
 fn is_late(request: &Request, missing: u64, table: &impl CellTable) -> bool {
     let is_old = |bit| {
         let announced = table.announced_at(64 * request.word + bit);

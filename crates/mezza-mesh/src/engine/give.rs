@@ -30,19 +30,19 @@ impl Engine {
         let Some(Some(neighbour)) = self.neighbours.get_mut(usize::from(from)) else { return };
         neighbour.heard_at = now;
         let id = neighbour.link;
-        // A neighbour above its share is answered with BUSY instead of cells.
+        // A neighbour that requests more than its share gets BUSY instead of cells.
         if self.has_to_wait(from, set.count(), now) {
             return;
         }
         let Some(Some(neighbour)) = self.neighbours.get_mut(usize::from(from)) else { return };
-        // Sent cells are counted per minute, so that an asker cannot draw the store again and
-        // again.
+        // Cells sent to a neighbour are counted per minute, so that it cannot request the whole
+        // store again and again.
         if now >= neighbour.drawn_at + 60 * SECOND {
             (neighbour.drawn, neighbour.drawn_at) = (0, now);
         }
         neighbour.drawn = neighbour.drawn.saturating_add(set.count());
-        // Twice the live cells covers losses and repeats. More is an amplification attack
-        // (MESH-16).
+        // Twice the number of live cells covers losses and repeats. More would be an amplification
+        // attack (MESH-16).
         if self.settings.budgets && neighbour.drawn > 2 * live + DRAWN_FIRST {
             return;
         }
@@ -50,7 +50,8 @@ impl Engine {
         let mut some = false;
         for part in set.parts() {
             let (hot, has) = table.rows_mut().hot_with_neighbour(self.seat, part.word, from);
-            // It requests the cell, so it does not have it, in spite of an earlier announcement.
+            // The neighbour requests the cell, so it does not have it, even if it announced it
+            // earlier.
             *has &= !part.mask;
             let held = part.mask & hot[HELD];
             let link = &mut self.links[usize::from(id)];
@@ -64,8 +65,9 @@ impl Engine {
         }
     }
 
-    /// Returns true if a neighbour that requests `count` cells must wait: much is owed on its link,
-    /// and it has had its share. The share is what is owed, divided by the askers of this second.
+    /// Returns true if a neighbour that requests `count` cells must wait: many cells are owed on
+    /// its link, and it already requested its share in this second. The share is the number of owed
+    /// cells divided by the number of neighbours that requested some.
     fn has_to_wait(&mut self, from: NeighbourId, count: u32, now: u64) -> bool {
         let Some(Some(neighbour)) = self.neighbours.get_mut(usize::from(from)) else { return true };
         let id = neighbour.link;
@@ -91,7 +93,7 @@ impl Engine {
             return false;
         }
         let link = &mut self.links[usize::from(id)];
-        // One BUSY per neighbour is enough until it was sent.
+        // A neighbour is queued for one BUSY only.
         if !link.busy.contains(&from) {
             link.busy.push_back(from);
         }
@@ -117,13 +119,13 @@ impl Engine {
     /// Schedules owed cells of a link after the gathering time.
     pub(super) fn schedule_give(&mut self, id: MeshLinkId, now: u64) {
         let link = &mut self.links[usize::from(id)];
-        // Requests gather for 5 ms, so that one DATA serves several askers.
+        // Requests are collected for 5 ms, so that one DATA frame serves several neighbours.
         link.give_at = link.give_at.min(now + self.settings.gather);
         self.due = self.due.min(link.give_at);
     }
 
-    /// Handles cells of `from`. Accepts those that were announced and are missing, or that a
-    /// comparison with this neighbour may have caused.
+    /// Handles cells from `from`. Accepts cells that were announced and are missing, and cells that
+    /// a comparison with this neighbour allows.
     #[inline]
     pub(super) fn hear_data<T: CellTable>(
         &mut self,
@@ -140,7 +142,8 @@ impl Engine {
             let mut wanted = new & self.missing.word(part.word);
             let unasked = new & !wanted;
             if unasked != 0 {
-                // Unasked cells are accepted only after a comparison, up to its limit (MESH-10).
+                // Cells that were not requested are accepted only after a comparison, up to its
+                // limit (MESH-10).
                 let drawn =
                     highest_bits(unasked, self.take_unasked(from, unasked.count_ones(), now));
                 self.counts.unsolicited += u64::from((unasked & !drawn).count_ones());
@@ -153,12 +156,12 @@ impl Engine {
         }
     }
 
-    /// Counts unasked cells of `from` against those that a comparison may have caused. Returns how
-    /// many are accepted.
+    /// Counts cells that `from` sent without a request against the number that a comparison allows.
+    /// Returns how many are accepted.
     fn take_unasked(&mut self, from: NeighbourId, count: u32, now: u64) -> u32 {
         let Some(Some(neighbour)) = self.neighbours.get_mut(usize::from(from)) else { return 0 };
         let room = neighbour.unasked_left(now);
-        // Without budgets the number is not limited, only the 10 s are.
+        // Without budgets only the 10 s apply, and no number of cells.
         if room > 0 && !self.settings.budgets {
             return count;
         }
@@ -232,9 +235,14 @@ impl Engine {
             let link = &mut self.links[usize::from(id)];
             link.owed.remove(word, mask);
             if held != 0 {
-                link.given.insert(word, held);
-                let until = now + self.settings.repeat;
-                link.given_until.push_back(Given { until, word, mask: held });
+                // The other devices drop a cell that is not announced yet. They must get it when
+                // they request it after the announcement (MESH-12).
+                let announced = held & !link.fresh.word(word);
+                if announced != 0 {
+                    link.given.insert(word, announced);
+                    let until = now + self.settings.repeat;
+                    link.given_until.push_back(Given { until, word, mask: announced });
+                }
                 set.push_word(word, held);
                 room -= held.count_ones();
             }
@@ -262,7 +270,7 @@ impl Engine {
         let words = table.rows().words();
         let newest = (table.opened_words().wrapping_sub(1) % u64::from(words)) as u32;
         for WordMask { word, mask } in self.links[usize::from(id)].owed.parts() {
-            // In a ring the newest word is the one opened last.
+            // Slots form a ring, so the word that was opened last has the newest cells.
             let age = (newest + words - word) % words;
             match table.rank(64 * word) {
                 None => {

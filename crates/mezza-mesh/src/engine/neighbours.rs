@@ -1,4 +1,4 @@
-//! Neighbours: beacons, silence, farewells.
+//! Neighbours: their beacons, their silence, and the frame BYE with which they leave.
 
 use alloc::vec::Vec;
 
@@ -14,7 +14,7 @@ use crate::table::CellTable;
 /// The number of a neighbour of an engine: the index of its column.
 pub type NeighbourId = u16;
 
-/// Clocks of one name that differ by more than this belong to two devices, µs.
+/// Two clocks under one name that differ by more than this belong to two devices, µs.
 const APART: u64 = 2 * SECOND;
 
 /// A device received on a link.
@@ -26,7 +26,7 @@ pub struct MeshNeighbour {
     pub link: MeshLinkId,
     /// Time of its last frame.
     pub heard_at: u64,
-    /// Time of its last beacon, or of the first contact; 0 after a farewell.
+    /// Time of its last beacon, or of the first contact; 0 after its BYE.
     pub beacon_at: u64,
     /// Position of this neighbour in the order of first contacts.
     met: u64,
@@ -39,7 +39,7 @@ pub struct MeshNeighbour {
     /// The neighbour's clock minus our time since boot, which no vote moves, at its last beacon,
     /// µs.
     shows: i64,
-    /// New cells that the neighbour gave.
+    /// Number of new cells that the neighbour delivered.
     pub gave: u32,
     /// Cells that were sent to the neighbour.
     pub got: u32,
@@ -50,16 +50,18 @@ pub struct MeshNeighbour {
     /// Consecutive BUSY frames without a cell between.
     pub(super) busies: u32,
     /// Time when our set was last sent to the neighbour.
-    pub(super) synced_at: u64,
-    /// End of the time in which unasked cells of the neighbour are accepted.
+    pub(crate) synced_at: u64,
+    /// Time until which cells are accepted from the neighbour without a request.
     pub(super) sync_until: u64,
     /// Number of unasked cells that are still accepted.
     pub(super) unasked: u32,
     pub(super) sync_due: bool,
     /// Time of the last response to the neighbour's comparisons.
     pub(super) answered_at: u64,
-    /// The slices answered since that response, one bit each.
-    pub(super) answered: u64,
+    /// The slices that were answered since `answered_at`, one bit each.
+    pub(super) answered: u128,
+    /// The number of slices of comparisons: more than 1 after one that was too large.
+    pub(super) slices: u8,
     /// Number of new cells that may be requested from the neighbour at `tokens_at`.
     pub(super) tokens: u64,
     /// The time for which `tokens` was counted.
@@ -105,6 +107,7 @@ impl MeshNeighbour {
             sync_due: true,
             answered_at: 0,
             answered: 0,
+            slices: 1,
             drawn: 0,
             drawn_at: now,
             asked: 0,
@@ -128,13 +131,13 @@ impl MeshNeighbour {
         self.tokens
     }
 
-    /// Returns how many unasked cells of it may still be accepted after a comparison.
+    /// Returns how many cells it may still send without a request after a comparison.
     pub(super) fn unasked_left(&self, now: u64) -> u32 {
         // After 10 s unasked cells are dropped again (MESH-10).
         if self.sync_until > now { self.unasked } else { 0 }
     }
 
-    /// Returns true if a recent beacon of the neighbour arrived, and no farewell since.
+    /// Returns true if a recent beacon of the neighbour arrived, and no BYE since.
     fn is_around(&self, now: u64) -> bool {
         self.beacon_at > 0 && self.beacon_at + SILENT >= now
     }
@@ -142,7 +145,8 @@ impl MeshNeighbour {
     /// Records the result of a request.
     pub(super) fn count_answer(&mut self, failed: bool, now: u64) {
         self.failures = self.failures << 1 | u8::from(failed);
-        // Eight of eight failed. The history is reset, so that it gets a new chance after 60 s.
+        // Eight of the last eight requests failed. The history is cleared, so that the neighbour
+        // gets a new chance after 60 s.
         if self.failures == u8::MAX {
             self.ignored_until = now + IGNORED;
             self.failures = 0;
@@ -174,7 +178,7 @@ impl Engine {
             Some(place) => *place = neighbour,
             None => self.neighbours.push(neighbour),
         }
-        // A contact begins with a comparison; if names are bound by beacons, a beacon precedes it.
+        // A contact begins with a comparison. If beacons bind names, a beacon must precede it.
         let link = &mut self.links[usize::from(link)];
         if self.settings.introduces {
             let soon = link.beaconed_at.map_or(now, |at| now.max(at + BEACON));
@@ -257,7 +261,8 @@ impl Engine {
         let is_before = |(_, n): (_, &MeshNeighbour)| {
             n.name == this.name && n.met < this.met && votes(n.link) && n.is_around(now)
         };
-        // A second link under the same name must not vote again (MESH-59).
+        // A device that is received on a second link under the same name must not vote again
+        // (MESH-59).
         votes(this.link) && (self.links.len() < 2 || !self.neighbours().any(is_before))
     }
 
@@ -283,7 +288,7 @@ impl Engine {
             neighbour.sync_due = true;
         }
         if neighbour.sync_due {
-            // Not before the neighbour has received our beacon.
+            // No comparison is due before the neighbour has received our beacon.
             let first = self.settings.introduces && neighbour.synced_at == 0;
             link.sync_at = link.sync_at.min(if first { link.beacon_at } else { now });
             self.due = self.due.min(link.sync_at);
@@ -302,7 +307,8 @@ impl Engine {
         let Some(Some(neighbour)) = self.neighbours.get_mut(usize::from(from)) else { return };
         neighbour.heard_at = now;
         let asked = self.requests.iter().filter(|r| r.of == from).map(|r| r.at).max();
-        // A BUSY that comes late breaks the promise: the request stays, and fails at its timeout.
+        // This BUSY came too late to be an answer: the request stays, and fails when its time is
+        // over.
         let Some(last) = asked.filter(|at| at + BUSY_SOON >= now) else { return };
         neighbour.busies = neighbour.busies.saturating_add(1);
         // BUSY cannot replace failures for ever: the fourth in a row counts as one (MESH-43).
@@ -312,7 +318,7 @@ impl Engine {
         // The time is a claim of the neighbour, so clamp it.
         neighbour.busy_until = now + u64::from(wait_ms.clamp(BUSY_MS.0, BUSY_MS.1)) * MS;
         let seat = self.seat;
-        // Only the last request is refused by it. Earlier ones may still be answered.
+        // BUSY refuses the last request only. Earlier ones may still be answered.
         self.requests.retain(|request| {
             let refused = request.of == from && request.at == last;
             if refused {
@@ -325,8 +331,8 @@ impl Engine {
         self.due = self.due.min(now);
     }
 
-    /// Handles a farewell: nothing is requested from the neighbour any more, and its columns stay
-    /// for ten seconds.
+    /// Handles a BYE: nothing is requested from the neighbour any more, and its columns stay for
+    /// ten seconds.
     pub(super) fn hear_bye(&mut self, from: NeighbourId, now: u64) {
         let votes = self.is_voter(from, now);
         if let Some(Some(neighbour)) = self.neighbours.get_mut(usize::from(from)) {
@@ -343,7 +349,7 @@ impl Engine {
     /// not requested. After the usual half minute a cell would have lost half of its life.
     pub fn compare_soon(&mut self, from: NeighbourId, now: u64) {
         let Some(Some(neighbour)) = self.neighbours.get_mut(usize::from(from)) else { return };
-        // Before the first comparison one is due anyway.
+        // If nothing was compared yet, a first comparison is due anyway.
         if neighbour.synced_at > 0 {
             neighbour.sync_due = true;
             // At most every 5 s, so that news of many cells causes one comparison.
@@ -354,7 +360,8 @@ impl Engine {
         }
     }
 
-    /// Removes neighbours without frames for a minute. In a crowd contacts end by themselves.
+    /// Removes neighbours that sent no frame for a minute. In a simulated crowd the simulator ends
+    /// contacts itself.
     pub(super) fn forget_silent(&mut self, now: u64, table: &mut impl CellTable) {
         for at in 0..self.neighbours.len() {
             let gone = |n: &MeshNeighbour| n.heard_at + GONE < now && n.name != NEVER;

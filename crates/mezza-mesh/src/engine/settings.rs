@@ -16,13 +16,13 @@ pub struct EngineSettings {
     pub gather: u64,
     /// How long another device's request delays our own, µs.
     pub hold: u64,
-    /// A cell is sent on a link at most once in this time, µs.
+    /// Minimum time between two transmissions of a cell on a link, µs.
     pub repeat: u64,
     /// Minimum time between comparisons with a neighbour whose sum differs, µs.
     pub sync: u64,
     /// True if each neighbour has a budget of new cells, and one of cells sent for its SYNCs.
     pub budgets: bool,
-    /// Maximum number of cells in one burst, which a receiver can take as a whole.
+    /// Maximum number of cells sent in one burst, which a receiver can process as a whole.
     pub burst: u32,
     /// True if the device votes on the time.
     pub votes: bool,
@@ -34,8 +34,8 @@ pub struct EngineSettings {
 }
 
 impl EngineSettings {
-    /// Returns settings without any wait or budget, to find what can be reached at all, and how
-    /// soon.
+    /// Returns settings without waits and budgets, to find the best possible reach and delay of
+    /// cells.
     pub fn without_waits() -> Self {
         Self {
             have: 0,
@@ -74,12 +74,12 @@ impl Default for EngineSettings {
 pub struct EngineCounts {
     /// New cells taken from neighbours.
     pub taken: u64,
-    /// Cells that were not requested.
+    /// Cells that arrived without a request.
     pub unsolicited: u64,
-    /// Cells refused because they were stale or ahead.
+    /// Cells refused because their tick was stale or ahead of the clock.
     pub refused: u64,
     /// Cells sent.
     pub given: u64,
-    /// Requests without a response in time.
+    /// Requests that got no response in time.
     pub failed: u64,
 }

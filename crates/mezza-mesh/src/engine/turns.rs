@@ -20,8 +20,9 @@ impl Engine {
         self.expire_at
     }
 
-    /// Ignores stamps on this link: a stream is opened between devices that already receive each
-    /// other on another link, and its opener could send under any name there (MESH-59).
+    /// Ignores the stamps (times in beacons) on this link, which is a stream. The devices at its
+    /// ends receive each other on another link as well, and the device that opened the stream could
+    /// send under any name (MESH-59).
     pub fn ignore_stamps(&mut self, link: MeshLinkId) {
         // Bits of a u32: an engine has at most 28 links.
         self.silent_links |= 1 << link;
@@ -50,7 +51,8 @@ impl Engine {
         self.update_due();
     }
 
-    /// Handles a reading of the device's own clock: `anchor` µs more than the monotonic one.
+    /// Handles a reading of the device's own clock, which shows `anchor` µs more than the monotonic
+    /// clock.
     pub fn read_clock(&mut self, anchor: i64, grade: Grade, now: u64, table: &mut impl CellTable) {
         self.clock.read_own(anchor, grade);
         // The tick may have changed by any amount, so expiry is checked at once (MESH-4).
@@ -71,7 +73,7 @@ impl Engine {
         self.advance_time(now, table);
     }
 
-    /// Restores a decision of the user from this system start: a correction of the device's own
+    /// Restores a decision of the user from the same system start: a correction of the device's own
     /// clock, µs.
     pub fn trust_correction(&mut self, correction: i64, now: u64, table: &mut impl CellTable) {
         self.clock.trust_correction(correction);
@@ -79,8 +81,8 @@ impl Engine {
         self.advance_time(now, table);
     }
 
-    /// Adopts the neighbours' clocks as the user decided. Returns true if there was a decision to
-    /// make.
+    /// Adopts the neighbours' clocks because the user decided so. Returns false if they do not
+    /// contradict the own clock.
     pub fn trust_neighbours(&mut self, now: u64, table: &mut impl CellTable) -> bool {
         let moved = self.clock.trust_neighbours(now);
         if !moved {
@@ -107,8 +109,8 @@ impl Engine {
         self.update_due();
     }
 
-    /// Takes a new name: knowledge about links and neighbours is dropped, nothing is sent before
-    /// `silent_until`, and no sum is shown before `shy_until`.
+    /// Takes a new name. All knowledge about links and neighbours is dropped, nothing is sent
+    /// before `silent_until`, and beacons show no checksum of the cells before `shy_until`.
     pub fn change_name(
         &mut self,
         name: Name,
@@ -123,8 +125,8 @@ impl Engine {
         self.clock.set_veil(veil);
         (self.name, self.shy_until) = (name, shy_until);
         for link in &mut self.links {
-            // New cells are announced after the silence. Without new cells the link announces
-            // nothing.
+            // If there are new cells, they are announced after the silence. Otherwise no
+            // announcement is due.
             let fresh = if link.fresh.is_empty() { NEVER } else { silent_until };
             (link.beacon_at, link.have_at) = (silent_until, fresh);
             (link.mute, link.beaconed_at) = (self.settings.introduces, None);
@@ -147,7 +149,8 @@ impl Engine {
         let hot = table.rows().hot(self.seat, slot / 64);
         let is = |column: usize| hot[column] >> (slot % 64) & 1 == 1;
         let compared = self.neighbour(from).is_some_and(|n| n.unasked_left(now) > 0);
-        // A known cell is not accepted twice, and an unexpected one needs a comparison (MESH-10).
+        // A known cell is not accepted twice, and a cell that is not missing needs a comparison
+        // (MESH-10).
         !is(KNOWN) && (self.missing.contains(slot) || compared)
     }
 
@@ -156,7 +159,8 @@ impl Engine {
         self.missing.contains(slot)
     }
 
-    /// The cell of this slot leaves the store, and stays known: it is not requested again.
+    /// Removes the cell of this slot from the store. It stays known, so that it is not requested
+    /// again.
     pub fn evict_slot(&mut self, slot: Slot, table: &mut impl CellTable) {
         if self.holds_slot(slot, table) {
             self.subtract_live(table.facts(slot));
@@ -175,7 +179,7 @@ impl Engine {
         self.clear_missing(word, bit, table);
         self.clear_slots(table, word, bit);
         table.rows_mut().clear_slot(self.seat, slot);
-        // Open requests must not name the next cell in this slot.
+        // Open requests must not refer to the next cell in this slot.
         self.requests.iter_mut().filter(|r| r.word == word).for_each(|r| r.mask &= !bit);
         self.holds.iter_mut().filter(|h| h.word == word).for_each(|h| h.mask &= !bit);
     }

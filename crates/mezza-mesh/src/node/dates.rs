@@ -1,6 +1,6 @@
-//! Devices of this network with another date. They are no neighbours, because their frames use
-//! another day's keys, but they are reported to the user: otherwise a device whose clock is off by
-//! days would be alone without an explanation (MESH-69).
+//! Devices of this network with another date. Their frames use another day's keys, so they cannot
+//! be neighbours. They are still reported to the user: otherwise a device whose clock is off by
+//! days would have no neighbours and no explanation (MESH-69).
 
 use alloc::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::wire::WireFrame;
 
 /// Maximum number of remembered names.
 const NAMES_MAX: usize = 16;
-/// How long a beacon counts, µs.
+/// How long a beacon of another date is remembered, µs.
 const FRESH: u64 = 60 * SECOND;
 
 /// The other date shown by most devices of this network.
@@ -24,7 +24,7 @@ pub struct OtherDate {
     pub devices: usize,
 }
 
-/// The names received with another date.
+/// The names of neighbours whose beacons were for another day than today.
 #[derive(Debug, Default)]
 pub(super) struct OtherDates {
     /// The day of each name, and the time of its last beacon, µs.
@@ -32,7 +32,8 @@ pub(super) struct OtherDates {
 }
 
 impl OtherDates {
-    /// Records a frame that is not of this network today, if it is a beacon of another day.
+    /// Records a frame that failed the check for today, if it is a beacon of this network on
+    /// another day.
     ///
     /// # Errors
     /// The frame is of another network.
@@ -43,11 +44,11 @@ impl OtherDates {
         now: u64,
     ) -> Result<(), Error> {
         let body = frame.len().checked_sub(network.mac_bytes()).map(|end| &frame[..end]);
-        // Decode without the check bytes, whose key depends on the unknown date.
+        // Decode without the MAC, whose key depends on the date that is still unknown.
         let Some(Ok(WireFrame::Beacon { net, name, beacon })) = body.map(WireFrame::decode) else {
             return Err(Error::OtherNetwork);
         };
-        // With a key the check must fit that other day, or any network could fill this list.
+        // In a closed network the MAC must fit that other day, or any network could fill this list.
         let day = beacon.day().filter(|day| network.is_of_day(frame, net, *day));
         let day = day.ok_or(Error::OtherNetwork)?;
         // Beacons older than a minute do not count.

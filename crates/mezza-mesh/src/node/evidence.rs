@@ -1,4 +1,4 @@
-//! Own cells, and the evidence that neighbours carry them on.
+//! Cells that this device made, and the evidence that neighbours carry them on.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 
@@ -11,10 +11,10 @@ use crate::limits::SECOND;
 use crate::set::{Set, Slot};
 use crate::table::ids::Origin;
 
-/// The caller's number of an own cell.
+/// The number by which the caller identifies a cell that it made.
 pub type Ticket = u64;
 
-/// Why an own cell is refused.
+/// The reason why a cell of this device is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// The rate limit is reached: two per second, and eight at once.
@@ -23,7 +23,7 @@ pub enum Refusal {
     /// The tick is not live by this node's clock.
     #[error("its tick is not now")]
     Time,
-    /// The network carries only another life.
+    /// The network carries only cells of another life (lifetime class).
     #[error("this network carries another life")]
     Life,
     /// The store has the cell already.
@@ -31,19 +31,31 @@ pub enum Refusal {
     Repeated,
 }
 
-/// A cell of this device.
+/// A cell that this device made.
 #[derive(Debug)]
 struct OwnCell {
     ticket: Ticket,
     /// Neighbours that requested the cell.
     asked: BTreeSet<Name>,
-    /// True if the cell was sent since.
+    /// True if the cell was sent after a request.
     given: bool,
-    /// Neighbours that announced the cell after that.
+    /// Neighbours that announced the cell after it was sent to them.
     carried: BTreeSet<Name>,
 }
 
-/// All own cells that are live.
+impl OwnCell {
+    /// Returns how many neighbours announced the cell, or `None` if none did.
+    fn progress(&self) -> Option<Output> {
+        let ticket = self.ticket;
+        match self.carried.len() as u32 {
+            0 => None,
+            1 => Some(Output::Handed { ticket }),
+            names => Some(Output::Carried { ticket, names }),
+        }
+    }
+}
+
+/// All live cells that this device made.
 #[derive(Debug, Default)]
 pub(super) struct OwnCells {
     cells: BTreeMap<Slot, OwnCell>,
@@ -59,6 +71,16 @@ impl OwnCells {
         let asked = BTreeSet::new();
         let carried = BTreeSet::new();
         self.cells.insert(slot, OwnCell { ticket, asked, given: false, carried });
+    }
+
+    /// Gives a held cell another ticket. Returns the progress so far, if there is any.
+    fn follow(&mut self, slot: Slot, ticket: Ticket) -> Option<Output> {
+        let Some(cell) = self.cells.get_mut(&slot) else {
+            self.add(slot, ticket);
+            return None;
+        };
+        cell.ticket = ticket;
+        cell.progress()
     }
 
     /// Removes an expired cell. Returns its ticket if it is our own.
@@ -88,8 +110,8 @@ impl OwnCells {
         }
     }
 
-    /// Records that a neighbour has these cells. Returns the evidence for own cells that were sent
-    /// to it.
+    /// Records that a neighbour has these cells. Returns evidence for each cell of ours that it
+    /// requested and was sent before.
     pub fn record_holder(&mut self, name: Name, set: &Set) -> alloc::vec::Vec<Output> {
         let mut news = alloc::vec::Vec::new();
         if self.cells.is_empty() {
@@ -100,16 +122,13 @@ impl OwnCells {
             // Evidence needs all three: requested, sent by us, then announced by that name
             // (MESH-44).
             if cell.given && cell.asked.contains(&name) && cell.carried.insert(name) {
-                let ticket = cell.ticket;
-                let names = cell.carried.len() as u32;
-                let handed = Output::Handed { ticket };
-                news.push(if names == 1 { handed } else { Output::Carried { ticket, names } });
+                news.extend(cell.progress());
             }
         }
         news
     }
 
-    /// Takes one of the tokens that own cells cost: `rate` per second, and `burst` at once.
+    /// Takes a token from the bucket that limits own cells: `rate` per second, and `burst` at once.
     fn take_token(&mut self, rate: u32, burst: u32, now: u64) -> bool {
         let rate = u64::from(rate);
         let burst = u64::from(burst) * SECOND;
@@ -126,7 +145,8 @@ impl OwnCells {
 }
 
 impl Node {
-    /// Takes an own cell: it is announced with the next regular announcement, like any other cell.
+    /// Takes a cell of this device. It is announced with the next regular announcement, like any
+    /// other cell.
     pub(super) fn originate(
         &mut self,
         ticket: Ticket,
@@ -136,6 +156,13 @@ impl Node {
         now: u64,
     ) -> Result<(), Error> {
         let cell = MeshCell::new(life, tick, payload)?;
+        if let Some(slot) = self.held_slot(&cell) {
+            // A program that started again sends what it sent before: it follows the same cell,
+            // and no second one burdens the mesh.
+            let progress = self.own.follow(slot, ticket);
+            self.outputs.extend(progress);
+            return Ok(());
+        }
         // The cell is checked before a token is spent, so a refused cell costs nothing.
         self.check_admissible(&cell)?;
         if let Some((rate, burst)) = self.settings.own_rate
@@ -145,13 +172,13 @@ impl Node {
         }
         let out = cell_out(&cell);
         let stored = self.kept_out(&cell.id(), &cell, Origin::Own);
-        // Without a slot the cell is dropped silently: own cells get no privilege (MESH-5).
-        if let Some(slot) = self.store_cell(cell, Origin::Own, now) {
-            self.own.add(slot, ticket);
-            self.outputs.extend(stored);
-            // Listeners of this node get every cell once, including own ones (MESH-63).
-            self.outputs.push_back(out);
-        }
+        // Own cells get no privilege (MESH-5). The sender learns of it and tries again, because no
+        // other event would end this ticket.
+        let slot = self.store_cell(cell, Origin::Own, now).ok_or(Error::Full)?;
+        self.own.add(slot, ticket);
+        self.outputs.extend(stored);
+        // Listeners of this node get every cell once, including own ones (MESH-63).
+        self.outputs.push_back(out);
         Ok(())
     }
 
@@ -159,7 +186,8 @@ impl Node {
     pub(super) fn import_cell(&mut self, cell: &[u8], now: u64) -> Result<(), Error> {
         let cell = MeshCell::decode(cell)?;
         self.check_admissible(&cell)?;
-        // A file has a share like any address, or one import could fill the store (MESH-40).
+        // Cells from a file have a share of the store like those of any address, or one import
+        // could fill it (MESH-40).
         if self.ids.is_over(&self.claim_room(Origin::Bundle, &cell)) {
             return Err(Error::Share);
         }
@@ -172,7 +200,7 @@ impl Node {
         Ok(())
     }
 
-    /// A cell of an earlier run of this node, out of its copy on the disk.
+    /// Takes back a cell from its copy on disk, which an earlier run of this node made.
     pub(super) fn restore_cell(
         &mut self,
         cell: &[u8],
@@ -182,7 +210,8 @@ impl Node {
         let cell = MeshCell::decode(cell)?;
         self.check_admissible(&cell)?;
         let from = Origin::Kept(bringer);
-        // The copy is no more trusted than a neighbour: its bringers keep their shares (MESH-81).
+        // A copy on disk is trusted no more than a neighbour: the address that brought the cell
+        // keeps its share (MESH-81).
         if self.ids.is_over(&self.claim_room(from, &cell)) {
             return Err(Error::Share);
         }
@@ -200,7 +229,7 @@ impl Node {
             return Err(Error::NoTime);
         }
         let facts = cell.facts();
-        // All devices of this network refuse another life, so no such cell is made here.
+        // All devices of this network refuse cells of another life, so none is made here.
         if self.settings.life.is_some_and(|life| life != facts.life) {
             return Err(Refusal::Life.into());
         }
@@ -209,11 +238,20 @@ impl Node {
         }
         let id = cell.id();
         let held = |slot: &Slot| self.ids.id(*slot) == Some(&id);
-        // The same cell again would reset its age and its bringer.
+        // Storing the same cell again would reset its age and the address that brought it.
         if self.ids.slots_named(crate::cell::short_id(&id)).any(|slot| held(&slot)) {
             return Err(Refusal::Repeated.into());
         }
         Ok(())
+    }
+
+    /// Returns the slot of a cell that this node holds.
+    fn held_slot(&self, cell: &MeshCell) -> Option<Slot> {
+        let id = cell.id();
+        let slots = self.ids.slots_named(crate::cell::short_id(&id));
+        slots
+            .filter(|slot| self.ids.id(*slot) == Some(&id))
+            .find(|slot| self.ids.cell(*slot).is_some())
     }
 
     /// Stores a cell after making room for it. Returns its slot, if one is left.
@@ -227,7 +265,8 @@ impl Node {
         Some(slot)
     }
 
-    /// Reports own cells that a neighbour announced or compared after getting them.
+    /// Reports each own cell that a neighbour announced, or showed in a comparison, after it was
+    /// sent to that neighbour.
     pub(super) fn note_holder(&mut self, name: Name, set: &Set) {
         let news = self.own.record_holder(name, set);
         self.outputs.extend(news);

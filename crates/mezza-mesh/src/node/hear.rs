@@ -1,20 +1,19 @@
 //! Received frames: checked, translated into slots, and passed to the engine.
 
-use alloc::boxed::Box;
 use alloc::vec::Vec;
 use mezza_core::CryptoRng;
 
+use super::compare::{MoreIn, SymbolsIn};
 use super::{Bringer, Error, LinkKind, LinkNumber, Node, NodeLink, Output, Source, places};
 use crate::cell::{CellId, MeshCell, short_id};
 use crate::engine::{EngineCtx, NeighbourId};
 use crate::epoch::Age;
-use crate::frame::{Beacon, MeshFrame, Name, SyncFrame};
+use crate::frame::{Beacon, MeshFrame, Name};
 use crate::limits::SECOND;
 use crate::set::{Set, Slot};
 use crate::table::Announced;
 use crate::table::ids::{Ids, Origin, StoreClaim};
 use crate::wire::WireFrame;
-use crate::wire::filter::SyncFilter;
 
 /// The properties of a link that the engine and the node need.
 pub(super) struct LinkShape {
@@ -33,14 +32,6 @@ struct BeaconIn {
     beacon: Beacon,
 }
 
-/// The header of a SYNC, and the neighbour that sent it.
-struct SyncIn {
-    link: LinkNumber,
-    from: NeighbourId,
-    name: Name,
-    to: Name,
-}
-
 impl Node {
     pub(super) fn link_up(
         &mut self,
@@ -51,17 +42,19 @@ impl Node {
         rng: &mut dyn CryptoRng,
     ) -> Result<(), Error> {
         let LinkShape { frame_bytes_max, delay_us, room } = *shape;
-        // Even a machine with many interfaces has slots for streams (MESH-70).
+        // Each kind of link has its own slots, so that many network interfaces leave slots for
+        // streams (MESH-70).
         let of_kind = self.links.values().filter(|other| other.kind == kind).count();
-        // Each kind of link has its own slots (MESH-70).
         if self.links.contains_key(&link) || of_kind >= kind.places_max() {
             return Err(Error::NoLink);
         }
-        // Links that come up together must not send their first beacons in one instant.
+        // Links that come up together send their first beacons at random times, so that they do not
+        // collide.
         let at = self.silent_until.max(now) + rng.next_u64() % SECOND;
         let engine = self.engine.link_up(kind.classes(), delay_us, at);
         if kind == LinkKind::Stream {
-            // Stamps of streams would give their opener a vote under every name (MESH-59).
+            // Stamps on streams would give the device that opened the stream a vote under every
+            // name (MESH-59).
             self.engine.ignore_stamps(engine);
         }
         let names = alloc::collections::BTreeMap::new();
@@ -91,12 +84,13 @@ impl Node {
         };
         let frame = WireFrame::decode(body)?;
         let name = frame.name();
-        // A looped link or a former name would make this node its own neighbour.
+        // The frame came back over a looped link: under its own name, this node would become its
+        // own neighbour.
         if name == self.engine.name() || Some(name) == self.former {
             return Err(Error::Own);
         }
         if let WireFrame::Beacon { net, beacon, .. } = frame {
-            // Another network, or this one on another date.
+            // The beacon is of another network, or of this one on another date.
             if !self.network.is_ours(net, mesh) {
                 return self.dates.record_frame(&self.network, bytes, now);
             }
@@ -104,7 +98,8 @@ impl Node {
             self.bytes.0 += bytes.len() as u64;
             return Ok(());
         }
-        // Frames of names without a beacon are refused: a beacon binds the name to its address.
+        // Frames under names without a beacon are refused: the first beacon binds the name to its
+        // address.
         let (from, bound) = known.names.get(&name).copied().ok_or(Error::Stranger)?;
         // A name is bound to the source of its first beacon, so frames from elsewhere are refused.
         if bound != source || self.engine.neighbour(from).is_none_or(|n| n.name != name) {
@@ -112,9 +107,17 @@ impl Node {
         }
         match frame {
             WireFrame::Data { cell, .. } => self.hear_cell(from, source, cell, now, rng)?,
-            WireFrame::Sync { to, filter, .. } => {
-                let sync = SyncIn { link, from, name, to };
-                self.hear_sync(&sync, &filter, now, rng)?;
+            // A comparison of two other devices is irrelevant here.
+            WireFrame::Sync { to, .. } | WireFrame::More { to, .. } if to != self.engine.name() => {
+            }
+            WireFrame::Sync { key, from: first, symbols, .. } => {
+                let first = usize::from(first);
+                self.hear_symbols(SymbolsIn { link, from, name, key, first, symbols }, now)?;
+            }
+            WireFrame::More { nonce, from: first, n, .. } => {
+                let first = usize::from(first);
+                let count = usize::from(n);
+                self.hear_more(&MoreIn { link, from, name, nonce, first, count }, now)?;
             }
             other => self.hear_other(from, other, now, rng),
         }
@@ -132,7 +135,7 @@ impl Node {
         let frame = match frame {
             WireFrame::Have { name, shorts } => {
                 // Ids get slots only if this neighbour has room (MESH-62).
-                let set = self.assign_slots(from, shorts, now);
+                let set = self.assign_slots(from, shorts, now, now);
                 self.note_holder(name, &set);
                 MeshFrame::Have(set)
             }
@@ -140,7 +143,7 @@ impl Node {
                 // Unknown ids of a request are ignored: this node cannot send them.
                 let named = shorts.into_iter().flat_map(|short| self.ids.slots_named(short));
                 let set: Set = named.collect();
-                // Only requests to this node count as evidence that the asker lacked the cell
+                // Only requests to this node are evidence that the neighbour lacked the cell
                 // (MESH-44).
                 if to == self.engine.name() {
                     self.own.record_asked(name, &set);
@@ -157,7 +160,13 @@ impl Node {
     /// Returns the slots of announced ids. Unknown ids get slots up to the neighbour's limit; its
     /// oldest unrequested announcements make room. If ids are left out, the sets are compared soon,
     /// so that the ids are not lost.
-    fn assign_slots(&mut self, from: NeighbourId, shorts: Vec<u64>, now: u64) -> Set {
+    pub(super) fn assign_slots(
+        &mut self,
+        from: NeighbourId,
+        shorts: Vec<u64>,
+        announced_at: u64,
+        now: u64,
+    ) -> Set {
         let mut room = self.engine.room_for_announced(from, now, &self.ids);
         let unknown =
             shorts.iter().filter(|short| self.ids.slots_named(**short).next().is_none()).count();
@@ -174,7 +183,7 @@ impl Node {
         let mut slots = Vec::with_capacity(shorts.len());
         for (nth, short) in shorts.into_iter().enumerate() {
             let known = self.ids.slots_named(short).next();
-            let announced = Announced::new(now, nth);
+            let announced = Announced::new(announced_at, nth);
             // Without room the id is left out and found by the next comparison.
             let expect =
                 |ids: &mut Ids| if room > 0 { ids.expect_id(short, announced) } else { None };
@@ -211,7 +220,8 @@ impl Node {
         };
         let known = link.names.get(&name).copied().filter(|(id, _)| is_there(&name, *id));
         let from = match known {
-            // A name is bound to the address of its first beacon (Comparison).
+            // A name is bound to the address of its first beacon, so a beacon from elsewhere is
+            // refused (Comparison).
             Some((_, bound)) if bound != source => return Err(Error::Stranger),
             Some((from, _)) => from,
             None => {
@@ -222,7 +232,8 @@ impl Node {
                 if let Some(leaver) = leaves {
                     link.replace_at = leaver.replace_at.unwrap_or(link.replace_at);
                     if let Some((id, _)) = link.names.remove(&leaver.name) {
-                        // The old columns are emptied before the newcomer gets them.
+                        // The columns of the removed neighbour are cleared before the newcomer gets
+                        // them.
                         engine.remove_neighbour(id, ids);
                     }
                 }
@@ -262,7 +273,7 @@ impl Node {
         let cell = MeshCell::decode(cell)?;
         let facts = cell.facts();
         let live = facts.life.judge_tick(facts.tick, self.engine.current_tick()) == Age::Live;
-        // A life that this network does not carry costs no hash.
+        // Cells of a life that this network does not carry are refused before anything is hashed.
         if self.settings.life.is_some_and(|life| life != facts.life) {
             return Err(Error::Time);
         }
@@ -280,16 +291,16 @@ impl Node {
         if !self.engine.expects_cell(from, slot, now, &self.ids) {
             return Err(Error::Unasked);
         }
-        // The share is checked for live cells only. A dead one is not stored.
+        // The share of the store is checked for live cells only. Other cells are not stored.
         let claim = self.claim_room(Origin::Neighbour(source), &cell);
         if live && self.ids.is_over(&claim) {
             return Err(Error::Share);
         }
-        // A cell that is not live takes no room: only its id is remembered.
+        // A cell that is not live is not stored: only its id is remembered.
         if live {
             self.make_room(&claim);
         }
-        // Making room may have freed another slot for this id.
+        // Making room may have freed another slot, so the slot for this id is looked up again.
         let slot = self.ids.find_slot(&id).unwrap_or(slot);
         let frame = MeshFrame::Data(Set::from_slot(slot));
         let out = cell_out(&cell);
@@ -303,77 +314,30 @@ impl Node {
             self.outputs.extend(stored);
             self.outputs.push_back(out);
         } else {
-            // The engine refused the cell: stale, ahead or unasked. Its id stays known.
+            // The engine refused the cell: its tick was stale or ahead, or nobody requested it. Its
+            // id stays known.
             self.ids.bury_cell(slot);
         }
         Ok(())
     }
 
-    fn hear_sync(
-        &mut self,
-        sync: &SyncIn,
-        filter: &SyncFilter<'_>,
-        now: u64,
-        rng: &mut dyn CryptoRng,
-    ) -> Result<(), Error> {
-        let SyncIn { link, from, name, to } = *sync;
-        // The comparison is for another neighbour on this link.
-        if to != self.engine.name() {
-            return Ok(());
-        }
-        // Decode before counting, so that malformed filters do not use up the response of this
-        // slice (MESH-42).
-        let values = filter.read_values()?;
-        // One response for each slice in 10 s (MESH-16).
-        if !self.engine.may_compare(from, filter.slice, now) {
-            return Err(Error::Compared);
-        }
-        let classes = self.links.get(&link).map_or(0, |link| link.kind.classes());
-        let mut held = Set::default();
-        let mut within = Set::default();
-        let mut lacking = Set::default();
-        let mut matched = alloc::vec![false; values.len()];
-        for (slot, cell) in self.ids.held_cells() {
-            let Some(id) = self.ids.id(slot).filter(|id| filter.covers(id)) else { continue };
-            // Only cells of classes that travel on this link are compared.
-            if classes >> cell.facts().class & 1 == 1 && self.engine.holds_slot(slot, &self.ids) {
-                within.insert(slot);
-                match values.binary_search(&filter.value_of(id)) {
-                    Ok(at) => {
-                        matched[at] = true;
-                        held.insert(slot);
-                    }
-                    // The filter has no false negatives: this neighbour lacks the cell.
-                    Err(_) => lacking.insert(slot),
-                }
-            }
-        }
-        self.note_holder(name, &held);
-        // A comparison acts as a request for the lacking cells.
-        self.own.record_asked(name, &lacking);
-        let within = Some(within);
-        let more = matched.contains(&false);
-        let frame = MeshFrame::Sync(Box::new(SyncFrame { to, held, within, more }));
-        let ctx = EngineCtx { now, table: &mut self.ids, rng };
-        self.engine.handle_frame(from, &frame, ctx, |_| ());
-        Ok(())
-    }
-
     /// Makes room in the store.
     pub(super) fn make_room(&mut self, claim: &StoreClaim) {
-        // Ids of past cells are the first to make room.
+        // Ids of expired cells make room first.
         let past = if self.ids.has_room() { None } else { self.ids.past_slots().next() };
         if let Some(slot) = past {
             self.release_slot(slot);
         }
-        // The bringer of most bytes loses its oldest tick first, own cells last (MESH-40).
+        // The address that brought most bytes loses the cells of its oldest tick first. Cells of
+        // this device go last (MESH-40).
         while let Some(slot) = self.ids.select_victim(claim) {
             if let Some(ticket) = self.own.expire(slot) {
                 self.outputs.push_back(Output::Expired { ticket });
             }
             if self.ids.has_room() {
-                // Its name is remembered: another neighbour would give it again, and bill it to its own
-                // share, so that a flood would crowd out what that neighbour brought (MESH-81).
+                // The id of the evicted cell stays known. Otherwise another neighbour would deliver
+                // the cell again, and it would count against that neighbour's share, so that a
+                // flood would displace what that neighbour brought (MESH-81).
                 self.engine.evict_slot(slot, &mut self.ids);
                 self.ids.bury_cell(slot);
             } else {
@@ -382,26 +346,26 @@ impl Node {
         }
     }
 
-    /// Returns the claim for the room of a cell from this bringer.
+    /// Returns the claim on the store for a cell that this address brought.
     pub(super) fn claim_room(&self, from: Origin, cell: &MeshCell) -> StoreClaim {
         let facts = cell.facts();
         StoreClaim { from, facts, bytes: cell.bytes().len(), cur: self.engine.current_tick() }
     }
 
-    /// Returns the order to store a cell on the disk if the cell is carried for hours (MESH-82). The order
-    /// comes before every frame that names the cell.
+    /// Returns the output that makes the driver store a long-lived cell on disk (MESH-82). The
+    /// output comes before every frame that names the cell.
     pub(super) fn kept_out(&self, id: &CellId, cell: &MeshCell, from: Origin) -> Option<Output> {
         let bringer = match from {
             Origin::Neighbour(source) => Bringer::Neighbour(source),
             Origin::Kept(number) => Bringer::Kept(number),
-            // The disk must not tell which cells were made here.
+            // Copies on disk must not show which cells were made here.
             Origin::Own | Origin::Bundle => Bringer::Unnamed,
         };
         let keep = || Output::Keep { id: *id, bringer, bytes: cell.bytes().to_vec() };
         self.ids.is_carried(cell.facts()).then(keep)
     }
 
-    /// Returns all live cells, for a file or for a new listener.
+    /// Returns all live cells, for a file or for a program that begins to listen.
     pub fn live_cells(&self) -> Vec<&MeshCell> {
         let live =
             |(slot, cell): (Slot, _)| self.engine.holds_slot(slot, &self.ids).then_some(cell);

@@ -11,7 +11,7 @@ use crate::epoch::CellLife;
 use crate::frame::Name;
 use crate::limits::{CASTS_MAX, RADIOS_MAX, STORE_BYTES_MAX, STREAMS_MAX};
 
-/// The driver's number of a link.
+/// The number that the driver gives a link.
 pub type LinkNumber = u32;
 /// A frame's source: a number that the driver gives to each address.
 pub type Source = u64;
@@ -19,11 +19,12 @@ pub type Source = u64;
 /// The kind of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinkKind {
-    /// One frame reaches all devices in range; carries the two smaller classes of cells.
+    /// A broadcast or multicast link: one frame reaches all devices in range. It carries the two
+    /// smaller classes of cells.
     Cast,
-    /// One peer, in order; carries the two larger classes.
+    /// A stream to one peer, in order. It carries the two larger classes.
     Stream,
-    /// One peer without a cast link; carries all classes.
+    /// A stream to one peer without a cast link. It carries all classes.
     StreamAlone,
 }
 
@@ -52,16 +53,17 @@ impl LinkKind {
 pub struct NodeSettings {
     /// The rule by which the clock votes.
     pub mode: ClockMode,
-    /// The only life of cells that this network carries; `None`: all lives.
+    /// The only life (lifetime class) of cells that this network carries; `None`: all lives.
     pub life: Option<CellLife>,
     /// Size of the store, bytes.
     pub store_bytes: usize,
     /// Size of the store of cells that are carried for hours, bytes. With 0 these are stored as all others,
     /// and the disk has no copy of them.
     pub carried_bytes: usize,
-    /// The settings of the engine.
+    /// Settings of the engine.
     pub engine: EngineSettings,
-    /// Own cells per second, and at once; `None`: only the store limits them.
+    /// Rate limit for cells that local programs send: per second, and at once. With `None` only the
+    /// size of the store limits them.
     pub own_rate: Option<(u32, u32)>,
     /// Minimum and maximum life of a name, s.
     pub name_life_s: (u64, u64),
@@ -135,7 +137,7 @@ pub enum Input {
     },
     /// The user decided that the neighbours' clocks are right.
     TrustNeighbours,
-    /// A decision of the user from earlier in this system start.
+    /// The user's decision to trust the neighbours, made earlier in the same system start.
     Trusted {
         /// The correction of our clock by that decision, ms.
         correction_ms: i64,
@@ -144,7 +146,7 @@ pub enum Input {
     Originate {
         /// The caller's number for the cell.
         ticket: Ticket,
-        /// The life of the receiver's card.
+        /// The life (lifetime class of keys) from the receiver's card.
         life: CellLife,
         /// The tick for which the payload is sealed.
         tick: u32,
@@ -156,25 +158,26 @@ pub enum Input {
         /// The whole cell.
         cell: Vec<u8>,
     },
-    /// A cell that an earlier run of this node carried, out of its copy on the disk.
+    /// A cell that an earlier run of this node stored on disk.
     Restore {
         /// The whole cell.
         cell: Vec<u8>,
-        /// The number that was stored for its bringer.
+        /// The stored number of the address that brought the cell.
         bringer: u32,
     },
     /// The node is about to stop.
     Leave,
 }
 
-/// The bringer of a carried cell, as far as the disk may know it.
+/// The address that brought a cell, or the origin that counts as one, as it is stored on disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Bringer {
-    /// A neighbour at this address. The number is the driver's, and means nothing after a restart.
+    /// A neighbour at this address. The driver's number for the address is not valid after a
+    /// restart.
     Neighbour(Source),
-    /// One of an earlier run.
+    /// An address of an earlier run, by its stored number.
     Kept(u32),
-    /// A file, or this device: the disk does not tell them apart.
+    /// A file, or this device: copies on disk do not distinguish them.
     Unnamed,
 }
 
@@ -197,23 +200,24 @@ pub enum Output {
         /// The lifetime of the cell's keys.
         life: CellLife,
     },
-    /// Store a cell that is carried for hours. It comes before every frame that names the cell.
+    /// Store a cell on disk, because it lives for hours. This output comes before every frame that
+    /// names the cell.
     Keep {
         /// The id of the cell.
         id: CellId,
-        /// The bringer of the cell, for the shares of the store.
+        /// The address that brought the cell, against whose share of the store it counts.
         bringer: Bringer,
         /// The whole cell.
         bytes: Vec<u8>,
     },
-    /// Delete the copy of a cell that is past, or whose room was taken by others.
+    /// Delete the copy of a cell on disk: the cell has expired, or others took its room.
     Forget {
         /// The id of the cell.
         id: CellId,
     },
     /// A neighbour announced one of our own cells, after it had received it.
     Handed {
-        /// The ticket of the cell.
+        /// The number by which the sender knows the cell.
         ticket: Ticket,
     },
     /// Further neighbours announced one of our own cells, after they had received it.
@@ -223,7 +227,7 @@ pub enum Output {
         /// The number of names; one device may have several.
         names: u32,
     },
-    /// An own cell is past its last useful tick.
+    /// The last tick at which a cell of this device was useful is over.
     Expired {
         /// The ticket of the cell.
         ticket: Ticket,
@@ -272,28 +276,30 @@ pub enum Error {
     /// The bytes are a malformed cell.
     #[error("the bytes are no cell: {0}")]
     Cell(#[from] CellError),
-    /// A frame of another network, or with a wrong check.
+    /// The frame is of another network, or its MAC is wrong.
     #[error("a frame of another network")]
     OtherNetwork,
-    /// A frame of a name without a beacon, or from another address than its beacon.
+    /// The frame is under a name without a beacon, or from another address than the beacon of that
+    /// name.
     #[error("a frame of somebody who was not heard before")]
     Stranger,
-    /// A frame under this node's own name.
+    /// The frame is under this node's own name.
     #[error("a frame of this node itself")]
     Own,
-    /// All slots for neighbours are taken.
+    /// All slots for neighbours are in use.
     #[error("all places for neighbours are taken")]
     Full,
-    /// A cell that was not requested.
+    /// The cell was not requested.
     #[error("a cell that nobody asked for")]
     Unasked,
-    /// A cell that is stale, ahead, or of a life that this network does not carry.
+    /// The cell is stale, is ahead of the clock, or has a life (lifetime class) that this network
+    /// does not carry.
     #[error("a cell whose time is not now, or whose life this network does not carry")]
     Time,
     /// The neighbour that sent the cell has used its share of the store.
     #[error("its share of the store is full")]
     Share,
-    /// Too many comparisons.
+    /// The neighbour sent too many comparisons.
     #[error("compared just now")]
     Compared,
     /// The caller names an unknown link, or has too many links.
@@ -305,7 +311,7 @@ pub enum Error {
     /// The neighbours' clocks do not contradict the device's own.
     #[error("the clocks around agree with this one")]
     NothingToDecide,
-    /// An own cell was refused.
+    /// A cell of this device was refused.
     #[error("the cell cannot be taken: {0}")]
     Refused(#[from] Refusal),
 }

@@ -16,12 +16,12 @@ use crate::limits::{NEIGHBOURS_MAX, SECOND};
 
 /// Maximum number of names of one address.
 const NAMES_PER_SOURCE: usize = 4;
-/// While addresses with one name each have all slots, one slot is reassigned per this time: eight
-/// per minute.
+/// Time between two lotteries, µs. A lottery gives one slot to a newcomer while all slots belong to
+/// addresses with one name each, so eight are reassigned per minute.
 const REPLACE: u64 = 7_500_000;
 /// A name without frames for this time counts as dead: a living one sends a beacon within 5.5 s.
 const DEAD: u64 = 6 * SECOND;
-/// Number of slots exempt from the lottery if their names gave cells.
+/// Number of slots that the lottery leaves to neighbours that delivered cells.
 const GIVERS: usize = NEIGHBOURS_MAX / 4;
 
 /// A name and its slot.
@@ -37,7 +37,7 @@ pub(super) struct Seat {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Leaver {
     pub name: Name,
-    /// Time of the next lottery; `None` if this slot was not lost by lottery.
+    /// Earliest time of the next lottery; `None` if this slot was not lost by lottery.
     pub replace_at: Option<u64>,
 }
 
@@ -52,7 +52,7 @@ pub(super) fn list_seats(link: &NodeLink, engine: &Engine) -> Vec<Seat> {
     seats.collect()
 }
 
-/// Returns the name that must leave so that one more name of `source` gets a slot; `None` while
+/// Returns the name that must leave so that another name of `source` gets a slot; `None` while
 /// there is room.
 ///
 /// # Errors
@@ -71,7 +71,8 @@ pub(super) fn select_leaver(
     if own_count < NAMES_PER_SOURCE && seats.len() < NEIGHBOURS_MAX {
         return Ok(None);
     }
-    // A device that was restarted left unused names (MESH-61).
+    // Dead names of the newcomer's own address leave first: they are left over from a restart of
+    // the device (MESH-61).
     let oldest = own.min_by_key(|seat| seat.heard_at).filter(|seat| seat.heard_at + DEAD < now);
     // At the limit of an address, only its own silent name loses its slot.
     if oldest.is_some() || own_count >= NAMES_PER_SOURCE {
@@ -84,16 +85,19 @@ pub(super) fn select_leaver(
     let most = counts.iter().max_by_key(|(_, count)| **count);
     // An address with at least two names more than the newcomer's loses one first (MESH-60).
     if let Some((greedy, _)) = most.filter(|(_, count)| **count > own_count + 1) {
-        // The name that gave least goes first, and among equals the one silent longest.
+        // The name that delivered the fewest cells leaves first, and among equals the one silent
+        // longest.
         let theirs = seats.iter().filter(|seat| seat.source == *greedy);
         return Ok(theirs.min_by_key(|seat| (seat.gave, seat.heard_at)).and_then(at_once));
     }
-    // By a lot, an address could replace the only name of another one with a further name of its own
-    // (MESH-60). A lottery without a rate limit would let new addresses flush out all neighbours.
+    // An address that has a name takes no part in the lottery, or it could replace the only name of
+    // another address with a further one of its own (MESH-60). Lotteries have a rate limit, or new
+    // addresses would replace all neighbours at once.
     if own_count > 0 || now < replace_at {
         return Err(Error::Full);
     }
-    // A neighbour that gave cells is exempt while there are few of them (MESH-60).
+    // Neighbours that delivered cells are exempt from the lottery while there are few of them
+    // (MESH-60).
     let few_give = seats.iter().filter(|seat| seat.gave > 0).count() <= GIVERS;
     let lots: Vec<&Seat> = seats.iter().filter(|seat| !few_give || seat.gave == 0).collect();
     let drawn = lots.get((rng.next_u64() % lots.len().max(1) as u64) as usize);
@@ -139,16 +143,18 @@ mod tests {
         }
     }
 
-    /// Other addresses with one name each do not pay for a second name of an address.
+    /// When all places are taken, an address that has a name already cannot displace the only name
+    /// of another address (MESH-60).
     #[test]
     fn mesh_60_an_address_that_has_a_name_draws_no_lot() {
         for own in 1..=3 {
-            // `own` names of address 7, and one name of every other address.
+            // Address 7 has `own` names, every other address has one.
             let source = |n| if n < own { 7 } else { 100 + n };
             let mut seats: Vec<Seat> = (0..64).map(|n| seat(n, source(n))).collect();
             assert_eq!(asked(&seats, 7, 0), Err(Error::Full), "{own}");
             assert!(asked(&seats, 500, u64::MAX).is_ok() == (own > 1), "{own}");
-            // An address with two names more gives one, and a dead name of the own address comes first.
+            // An address that has two names more than the newcomer's address loses one to the
+            // newcomer. Before that, a dead name of the newcomer's own address is displaced.
             (10..12 + own).for_each(|at| seats[at as usize].source = 8);
             assert!((10..12 + own).contains(&asked(&seats, 7, 0).unwrap().unwrap()), "{own}");
             seats[0].heard_at = 53 * SECOND;

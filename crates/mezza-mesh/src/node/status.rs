@@ -15,9 +15,9 @@ use crate::limits::{MS, SECOND};
 pub struct NodeStatus {
     /// The name of the network.
     pub network: String,
-    /// True if frames of the network are checked with a key.
+    /// True if the network is closed: frames have a MAC under the key that its members share.
     pub closed: bool,
-    /// True if a time was read.
+    /// True if the clock was read and showed a plausible time.
     pub running: bool,
     /// The tick of network time.
     pub cur: u32,
@@ -25,8 +25,8 @@ pub struct NodeStatus {
     pub anchor_tick: u32,
     /// Network time minus the device's own clock, ms.
     pub moved_ms: i64,
-    /// Distance of the neighbours' clocks from the device's own, ms, while they agree and
-    /// contradict it.
+    /// Distance of the neighbours' clocks from the device's own, ms, while they agree with each
+    /// other and contradict the device's clock.
     pub elsewhere_ms: Option<i64>,
     /// Devices of this network with another date (MESH-69).
     pub other_date: Option<OtherDate>,
@@ -71,9 +71,9 @@ pub struct NeighbourStatus {
     pub link: LinkNumber,
     /// Time since its last frame, ms.
     pub silent_ms: u64,
-    /// New cells that the neighbour gave.
+    /// Number of new cells that the neighbour delivered.
     pub gave: u32,
-    /// Live cells that the neighbour's beacon reports.
+    /// Number of live cells in the neighbour's last beacon.
     pub live: u16,
     /// The neighbour's clock minus ours at its last beacon, ms.
     pub differs_ms: i64,

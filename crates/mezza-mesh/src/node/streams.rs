@@ -12,19 +12,20 @@ const AGAIN: u64 = 10 * SECOND;
 const DIALLED_MAX: usize = 64;
 
 impl Node {
-    /// Handles a beacon on a cast link. If either side has large cells, the side with the lower
-    /// name opens a stream, or the side that cannot accept one: two programs of one machine share
-    /// the port, which only one of them holds (MESH-79).
+    /// Handles a beacon on a cast link (broadcast or multicast). If either side has large cells,
+    /// the side with the lower name opens a stream. A side that cannot accept streams always opens
+    /// it: of two programs on one machine only one holds the port (MESH-79).
     pub(super) fn dial_neighbour(&mut self, name: Name, source: Source, beacon: Beacon, now: u64) {
         let opens = !self.settings.engine.streams || self.engine.name() < name;
         let has = beacon.large || self.engine.has_large();
-        // One stream per neighbour, and only for cells that need one.
+        // Each neighbour gets one stream at most, and only if either side has cells that need one.
         if !beacon.streams || !has || !opens || self.is_on_a_stream(name) {
             return;
         }
         // A dial that failed is tried again after 10 s.
         self.dialled.retain(|_, at| *at + AGAIN > now);
-        // Bounded, since beacons of unknown names cause dials (MESH-40).
+        // The number of streams is bounded, since beacons of unknown senders cause them to be
+        // opened (MESH-40).
         let full = self.count_streams() >= STREAMS_MAX || self.dialled.len() >= DIALLED_MAX;
         if !full && !self.dialled.contains_key(&name) {
             self.dialled.insert(name, now);

@@ -1,4 +1,4 @@
-//! One table for a whole crowd: a slot is the same cell for every device.
+//! One table for a whole simulated crowd: a slot means the same cell for every device.
 
 use alloc::vec::Vec;
 
@@ -19,7 +19,8 @@ pub struct Bits {
 impl Bits {
     /// Makes a ring for at least `cells` cells, at most 32,768.
     pub fn new(cells: usize) -> Self {
-        // At least two words: the newest one is emptied as a whole while the other one is in use.
+        // There are at least two words: the newest one is cleared as a whole when it is opened,
+        // while the other is in use.
         let words = cells.div_ceil(64).clamp(2, WORDS_MAX);
         Self {
             cells: alloc::vec![CellFacts::default(); 64 * words],
@@ -45,7 +46,8 @@ impl Bits {
     /// Returns the slot of the cell with this number, or `None` if the slot was reused.
     pub fn slot(&self, number: u64) -> Option<Slot> {
         let len = self.cells.len() as u64;
-        // The newest word is emptied as a whole.
+        // The word of the newest cells was cleared as a whole when it was opened, so older numbers
+        // of its slots are gone.
         let kept = (self.made.div_ceil(64) * 64).saturating_sub(len);
         (kept..self.made).contains(&number).then_some((number % len) as Slot)
     }

@@ -12,23 +12,25 @@ use crate::limits::{CARRIED_BYTES, CARRIED_CELLS_MAX, MISSING_MAX, STORE_BYTES_M
 use crate::node::Source;
 use crate::set::Slot;
 
-/// The bringer of a cell: a neighbour, a file, or this device itself.
+/// The bringer of a cell, against whose share of the store the cell counts: a neighbour, a file, or
+/// this device itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Origin {
     /// A neighbour at this address, under any name: names cost nothing (MESH-40).
     Neighbour(Source),
     /// A file that the user imported.
     Bundle,
-    /// A bringer of an earlier run of this node, by the number that was stored for it.
+    /// An address of an earlier run of this node, by the number that was stored for it.
     Kept(u32),
     /// This device.
     Own,
 }
 
-/// A part of the store with bounds of its own (MESH-81). Cells of one life or size crowd out no others.
+/// A part of the store with its own limits (MESH-81), so that cells of one life or size do not
+/// displace others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Part {
-    /// Cells that live for minutes. Where nothing is carried for hours, all cells.
+    /// Cells that live for minutes. If the node has no store for long-lived cells: all cells.
     Short,
     /// Cells of up to 1,024 bytes that are carried for hours.
     Small(CellLife),
@@ -36,7 +38,7 @@ enum Part {
     Large(CellLife),
 }
 
-/// Parts for cells that are carried for hours: two lives of two sizes.
+/// Number of parts for cells that are carried for hours: two lives in two sizes.
 const CARRIED_PARTS: usize = 4;
 
 /// Cells and bytes of a part.
@@ -46,7 +48,7 @@ struct Used {
     bytes: usize,
 }
 
-/// One cell that asks for room.
+/// A cell that needs room in the store.
 #[derive(Clone, Copy, Debug)]
 pub struct StoreClaim {
     /// The bringer of the cell.
@@ -55,12 +57,12 @@ pub struct StoreClaim {
     pub facts: CellFacts,
     /// The size of the cell, bytes.
     pub bytes: usize,
-    /// The tick of now. A tick ahead of it protects no cell.
+    /// The current tick. A cell with a later tick is not kept longer because of it.
     pub cur: u32,
 }
 
-/// Bit that marks the numbers of bringers of an earlier run, so that they differ from the present
-/// ones.
+/// Bit that marks the stored numbers of addresses of an earlier run, so that they differ from
+/// present addresses.
 const KEPT_BRINGER: u64 = 1 << 62;
 
 /// The use of a slot.
@@ -95,34 +97,36 @@ enum Entry {
 pub struct Ids {
     entries: Vec<Entry>,
     free: Vec<Slot>,
-    /// Slots by the first eight bytes of their ids.
+    /// Slots, by the first eight bytes of the id.
     shorts: BTreeSet<(u64, Slot)>,
     expected: BTreeSet<Slot>,
     /// Slots of past cells, in the order of removal.
     past: BTreeMap<u64, Slot>,
     went: u64,
-    /// Bytes in each part of the store, by bringer.
+    /// Bytes in each part of the store, by the bringer of the cells.
     shares: BTreeMap<(Part, Origin), usize>,
     used: BTreeMap<Part, Used>,
-    /// Bytes of lives above a minute in the short part.
+    /// Bytes of cells in the short part that live for more than a minute.
     long_bytes: usize,
     bytes_max: usize,
     carried_bytes_max: usize,
-    /// Carried cells that left, for the copy on the disk.
+    /// Long-lived cells that left the store, and whose copies on disk must be deleted.
     left: Vec<CellId>,
     arrivals: u64,
     rows: Rows,
 }
 
 impl Ids {
-    /// Makes an empty store of at most `bytes_max` bytes, and never more than 8 MiB, with up to
-    /// `carried_bytes_max` more bytes for cells that are carried for hours. With 0 these are stored as all others.
+    /// Makes an empty store of at most `bytes_max` bytes, and never more than 8 MiB. Cells that are
+    /// carried for hours have up to `carried_bytes_max` more bytes; with 0 they are stored like all
+    /// others.
     pub fn new(bytes_max: usize, carried_bytes_max: usize) -> Self {
         let bytes_max = bytes_max.min(STORE_BYTES_MAX);
         let carried_bytes_max = carried_bytes_max.min(CARRIED_BYTES);
         let part_bytes = carried_bytes_max / CARRIED_PARTS;
         let carried = 2 * ((part_bytes / 512).min(CARRIED_CELLS_MAX) + part_bytes / 2_048);
-        // A quarter more than what is held and expected, for past cells.
+        // There are a quarter more slots than held and expected cells need, for the ids of past
+        // cells.
         let slots = (bytes_max / 512 + carried + MISSING_MAX) * 5 / 4;
         let words = slots.div_ceil(64);
         let slots = 64 * words as Slot;
@@ -149,12 +153,12 @@ impl Ids {
         self.used.values().map(|used| used.bytes).sum()
     }
 
-    /// Cells that are carried for hours.
+    /// Returns the number of cells that are carried for hours.
     pub fn carried_cells(&self) -> usize {
         self.used_by_carried().map(|used| used.cells).sum()
     }
 
-    /// Bytes that are carried for hours.
+    /// Returns the bytes of cells that are carried for hours.
     pub fn carried_bytes(&self) -> usize {
         self.used_by_carried().map(|used| used.bytes).sum()
     }
@@ -163,7 +167,7 @@ impl Ids {
         self.used.iter().filter(|(part, _)| **part != Part::Short).map(|(_, used)| used)
     }
 
-    /// Carried cells that left the store since the last call.
+    /// Returns the long-lived cells that left the store since the last call.
     pub fn take_left(&mut self) -> Vec<CellId> {
         core::mem::take(&mut self.left)
     }
@@ -189,7 +193,7 @@ impl Ids {
         self.shares.get(&(part, from)).copied().unwrap_or(0)
     }
 
-    /// Bytes that a part holds at most.
+    /// Returns the maximum number of bytes of a part.
     fn part_bytes_max(&self, part: Part) -> usize {
         match part {
             Part::Short => self.bytes_max,
@@ -273,19 +277,20 @@ impl Ids {
         let facts = cell.facts();
         let bytes = cell.bytes().len();
         self.arrivals += 1;
-        // The newest tick goes first; among equal ticks, the latest arrival.
+        // Cells are ranked by tick, newest first, and then by arrival, latest first.
         let rank = u64::from(facts.tick) << 32 | (self.arrivals & 0xffff_ffff);
         let part = self.part_of(facts);
         let used = self.used.entry(part).or_default();
         *used = Used { cells: used.cells + 1, bytes: used.bytes + bytes };
-        // Lives above a minute share one quarter: they occupy the store longer (section Limits).
+        // Cells that live for more than a minute share one quarter of the part, because they occupy
+        // it longer (section Limits).
         self.long_bytes += if is_long(part, facts) { bytes } else { 0 };
         *self.shares.entry((part, from)).or_default() += bytes;
         self.shorts.insert((short_id(&id), slot));
         self.entries[slot as usize] = Entry::Held { id, cell, from, rank, place };
     }
 
-    /// Drops the bytes of a cell; its id is remembered so that it is not requested again.
+    /// Drops the bytes of a cell. Its id stays known, so that it is not requested again.
     pub fn bury_cell(&mut self, slot: Slot) {
         // A free slot has no id to remember.
         if let Some(short) = self.short(slot) {
@@ -297,8 +302,8 @@ impl Ids {
         }
     }
 
-    /// Ends the present use of a slot and takes it out of the free ones. A free slot must be the
-    /// last of the list.
+    /// Prepares a slot for another use. If the slot is free, it must be the last one in the list of
+    /// free slots.
     fn occupy_slot(&mut self, slot: Slot) {
         self.free_slot(slot);
         if self.free.last() == Some(&slot) {
@@ -321,7 +326,8 @@ impl Ids {
             self.long_bytes -= if is_long(part, cell.facts()) { bytes } else { 0 };
             if let Some(share) = self.shares.get_mut(&(part, *from)) {
                 *share -= bytes;
-                // Remove empty shares, so that the map is bounded by the bringers of live cells.
+                // Empty shares are removed, so that the map has no more entries than live cells
+                // have bringers.
                 if *share == 0 {
                     self.shares.remove(&(part, *from));
                 }
@@ -359,14 +365,14 @@ impl Ids {
 
     /// Returns true if one more cell would exceed its share and must be refused.
     ///
-    /// In the short part the share is a quarter of the store for each bringer, and a quarter for all lives above
-    /// a minute. Among cells carried for hours a bringer has a quarter of each part, and its newest cells
-    /// stay: only a cell that is older than all of these is refused.
+    /// In the part for short lives, each bringer has a quarter of the store, and all lives above a
+    /// minute share a quarter. In each part for long lives, a bringer has a quarter. There its
+    /// newest cells stay, so that only a cell older than all of them is refused.
     pub fn is_over(&self, claim: &StoreClaim) -> bool {
         let StoreClaim { from, facts, bytes, cur } = *claim;
         let part = self.part_of(facts);
         let quarter = self.part_bytes_max(part) / 4;
-        // Own cells never exceed their share: their rate limit bounds them.
+        // Cells of this device have no share: their rate limit bounds them.
         if from == Origin::Own {
             return false;
         }
@@ -383,8 +389,9 @@ impl Ids {
         !self.free.is_empty()
     }
 
-    /// Returns the cell to drop so that a new one fits. If the bringer exceeds its share of carried cells, that
-    /// is its own oldest cell; else the oldest cell of the bringer with the most bytes, own cells last.
+    /// Returns the cell that is removed to make room for a new one: the oldest cell of the new
+    /// cell's bringer if that exceeds its share of long-lived cells, else the oldest cell of the
+    /// bringer with the most bytes. Cells of this device go last.
     pub fn select_victim(&self, claim: &StoreClaim) -> Option<Slot> {
         let StoreClaim { from, facts, bytes, cur } = *claim;
         let part = self.part_of(facts);
@@ -409,13 +416,14 @@ impl Ids {
         self.oldest_of(part, most, cur).map(|(.., slot)| slot)
     }
 
-    /// Returns the cell of a bringer in a part that leaves first: its tick, its rank, its slot.
+    /// Returns tick, rank and slot of the cell of a bringer that is removed first in this part.
     fn oldest_of(&self, part: Part, of: Origin, cur: u32) -> Option<(u32, u64, Slot)> {
         let cells = (0..).zip(&self.entries).filter_map(|(slot, entry)| match entry {
             Entry::Held { cell, from, rank, .. }
                 if *from == of && self.part_of(cell.facts()) == part =>
             {
-                // A tick ahead of the clock must not protect a cell from being dropped.
+                // A tick ahead of the clock must not keep a cell from being removed, so it counts
+                // as the current one.
                 Some((cell.facts().tick.min(cur), *rank, slot))
             }
             _ => None,
@@ -424,7 +432,7 @@ impl Ids {
     }
 }
 
-/// Returns true for a cell of the short part that lives for more than a minute.
+/// Returns true for a cell in the short part that lives for more than a minute.
 fn is_long(part: Part, facts: CellFacts) -> bool {
     part == Part::Short && facts.life != CellLife::Minute
 }

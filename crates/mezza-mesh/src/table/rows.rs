@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use crate::set::WORDS_MAX;
 
-/// Eight columns of one word: one cache line.
+/// Eight bit columns of one word of 64 slots: one cache line.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(align(64))]
 struct Line([u64; 8]);
@@ -12,9 +12,9 @@ struct Line([u64; 8]);
 /// The index of an engine in a table.
 pub type Seat = u32;
 
-/// Bit columns. Columns that a frame usually uses are adjacent: the first eight columns of a word
-/// in one line, those of the first eight neighbours in the next line, and then those of the other
-/// engines for the same word, since a crowd works mostly on its newest cells.
+/// Bit columns. Columns that are used together are adjacent: the first eight columns of a word in
+/// one line, those of the first eight neighbours in the next one. Then the columns of the next
+/// engine for the same word follow, because a crowd works mostly on its newest cells.
 #[derive(Clone, Debug)]
 pub struct Rows {
     words: usize,
@@ -22,7 +22,7 @@ pub struct Rows {
     seats: usize,
     /// Number of engines with a seat.
     taken: usize,
-    /// Lines of a word and seat: one, plus one for every eight neighbours.
+    /// Number of lines of each word and engine: one, and one for every eight neighbours.
     stride: usize,
     lines: Vec<Line>,
     /// Number of rarely used columns.
@@ -42,7 +42,8 @@ impl Rows {
     /// Adds one more engine. Returns its seat.
     pub(crate) fn add_seat(&mut self) -> Seat {
         if self.taken == self.seats {
-            // Doubling: the columns are copied a logarithmic number of times.
+            // The number of engines doubles, so the columns are copied a logarithmic number of
+            // times.
             self.reshape((2 * self.seats).max(1), self.stride);
         }
         self.taken += 1;
@@ -79,7 +80,7 @@ impl Rows {
 
     #[inline]
     fn line_index(&self, seat: Seat, word: u32) -> usize {
-        // The later slice access checks the bounds, so wrapping is safe here.
+        // The slice access below checks the bounds, so this index may wrap.
         (word as usize)
             .wrapping_mul(self.seats)
             .wrapping_add(seat as usize)
@@ -127,14 +128,14 @@ impl Rows {
         (&mut first[0].0, &mut rest[usize::from(neighbour) / 8].0[usize::from(neighbour) % 8])
     }
 
-    /// Returns the bits of a word that one neighbour has.
+    /// Returns the bits of a word whose cells this neighbour has.
     #[inline]
     pub(crate) fn neighbour_bits(&self, seat: Seat, word: u32, neighbour: u16) -> u64 {
         let line = self.line_index(seat, word) + 1 + usize::from(neighbour) / 8;
         self.lines[line].0[usize::from(neighbour) % 8]
     }
 
-    /// Returns the bits of a word that any neighbour has.
+    /// Returns the bits of a word whose cells some neighbour has.
     pub(crate) fn announced_bits(&self, seat: Seat, word: u32) -> u64 {
         let at = self.line_index(seat, word);
         let lines = self.lines[at + 1..at + self.stride].iter();

@@ -5,6 +5,7 @@ mod conformance;
 mod courier;
 mod crowd;
 mod floods;
+mod lives;
 mod lone;
 mod neighbours;
 mod operations;

@@ -4,7 +4,7 @@ use mezza_mesh::cell::MeshCell;
 use mezza_mesh::frame::{Beacon, Name};
 use mezza_mesh::node::{Error, Input, LinkKind, NodeSettings, OtherDate, Output};
 use mezza_mesh::wire::WireFrame;
-use mezza_mesh::wire::filter::SyncFilter;
+use mezza_mesh::wire::sketch::{SketchKey, SketchSymbol};
 use mezza_mesh::{CellLife, ClockState, Grade};
 
 use crate::lone::{CAST, Lone, cell, short_of};
@@ -12,8 +12,8 @@ use crate::town::{START_MS, Town};
 
 /// An empty comparison: its sender says that it holds nothing.
 fn empty_sync(name: Name, to: Name) -> WireFrame<'static> {
-    let filter = SyncFilter { nonce: 1, slice: 0, slices: 1, p: 7, n: 0, bits: &[] };
-    WireFrame::Sync { name, to, filter }
+    let key = SketchKey { nonce: 1, slice: 0, slices: 1 };
+    WireFrame::Sync { name, to, key, from: 0, symbols: vec![SketchSymbol::default()] }
 }
 
 fn import(lone: &mut Lone, cells: impl IntoIterator<Item = MeshCell>) {
@@ -251,7 +251,7 @@ fn mesh_12_comparisons_do_not_send_a_cell_again_and_again() {
     assert_eq!(lone.sent_since(since, 4).count(), 1);
 }
 
-/// 64 slices in a second: a newcomer draws 64 cells and then eight a second.
+/// 64 slices in a second: four begin, and a newcomer draws 64 cells and then eight a second.
 #[test]
 fn mesh_16_a_newcomer_draws_little() {
     let mut lone = Lone::new(Grade::Good);
@@ -261,11 +261,15 @@ fn mesh_16_a_newcomer_draws_little() {
     lone.run(1_500);
     let to = lone.name();
     let since = lone.now_ms;
+    let mut begun = 0;
     for slice in 0..64 {
-        let filter = SyncFilter { nonce: 1, slice, slices: 64, p: 7, n: 0, bits: &[] };
-        lone.hear(1, &WireFrame::Sync { name: 77, to, filter }).unwrap();
+        let key = SketchKey { nonce: 1, slice, slices: 64 };
+        let symbols = vec![SketchSymbol::default()];
+        let sync = WireFrame::Sync { name: 77, to, key, from: 0, symbols };
+        begun += u32::from(lone.hear(1, &sync).is_ok());
         lone.run(20);
     }
+    assert_eq!(begun, 4);
     lone.run(3_000);
     let drawn = lone.sent_since(since, 4).count();
     assert!((64..=64 + 8 * 5).contains(&drawn), "{drawn}");

@@ -106,7 +106,10 @@ fn an_own_cell_of_another_time_or_life_is_refused_and_so_is_the_ninth_at_once() 
     for content in 0..8 {
         assert_eq!(give(&mut town, CellLife::Minute, tick, content), Ok(()));
     }
-    assert_eq!(give(&mut town, CellLife::Minute, tick, 3), Err(Error::Refused(Refusal::Repeated)));
+    // The same cell again is followed, and costs nothing (MESH-86).
+    assert_eq!(give(&mut town, CellLife::Minute, tick, 3), Ok(()));
+    let live = town.residents[0].node.status(mezza_core::Time::from_ms(town.now_ms)).live;
+    assert_eq!(live, 8);
     assert_eq!(give(&mut town, CellLife::Minute, tick, 9), Err(Error::Refused(Refusal::Slow)));
 }
 
@@ -250,6 +253,35 @@ fn mesh_12_a_cell_goes_out_once_in_200_ms() {
         // One that asks again after its patience is answered at once; that is 1.5 s later.
         assert!(times.windows(2).all(|pair| pair[1] - pair[0] >= 200), "node {n}: {times:?}");
     }
+}
+
+/// A comparison shows a cell before its announcement. The one that requests it then must not cost
+/// the others the 1.5 s of a request without an answer.
+#[test]
+fn mesh_12_a_cell_that_went_out_before_its_announcement_goes_out_again() {
+    let mut town = Town::new(2, 21, &NodeSettings::default()).start();
+    town.join(0, 1);
+    // Cells in response to the first comparison are accepted for 10 s without a request.
+    town.run(15_000);
+    let mut beacon =
+        town.residents[1].sent.iter().rev().find(|(_, f)| f[0] == 1).unwrap().1.clone();
+    beacon[5..11].copy_from_slice(&[4; 6]);
+    town.give(0, Input::Frame { link: 0, source: 5, bytes: beacon });
+    // The first cell is announced at once. The second one waits for the next announcement.
+    town.send(0, 6);
+    town.run(150);
+    let second = town.send(0, 7);
+    let cell = mezza_mesh::MeshCell::new(CellLife::Minute, town.tick(0), &second).unwrap();
+    let to =
+        town.residents[0].sent.iter().rev().find(|(_, f)| f[0] == 1).unwrap().1[5..11].to_vec();
+    let want = [&[3][..], &[4; 6], &to, &[1, 0], &cell.id()[..8]].concat();
+    town.give(0, Input::Frame { link: 0, source: 5, bytes: want });
+    town.run(20);
+    assert_eq!(naming(&town, 0, 4, &second).len(), 1, "the request is answered at once");
+    assert!(!town.residents[1].cells.contains_key(&second), "nothing was announced yet");
+    town.run(400);
+    assert_eq!(naming(&town, 0, 4, &second).len(), 2);
+    assert!(town.residents[1].cells.contains_key(&second));
 }
 
 /// A name that announces an own cell without having been given it shows nothing.

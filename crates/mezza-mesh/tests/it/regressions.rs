@@ -1,6 +1,6 @@
 //! Failures of other people's meshes, one test each. The story stands above its test.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::crowd::{START, grid};
 use crate::lone::{CAST, Lone};
@@ -95,13 +95,13 @@ fn embertalk_two_links_do_not_mix() {
 #[test]
 fn mesh_41_a_number_allocates_nothing() {
     let head = |kind: u8, rest: &[u8]| [&[kind][..], &[1; 6], rest].concat();
-    let filter = |n: u16| [&[2; 6][..], &[0; 8], &[0, 1, 7], &n.to_be_bytes()].concat();
+    let symbols = |n: u8| [&[2; 6][..], &[0; 8], &[0, 1, 0, 0, n]].concat();
     for bytes in [
         head(2, &[144]),
         head(2, &[255; 30]),
         head(3, &[&[2; 6][..], &[144, 0]].concat()),
-        head(5, &filter(8_192)),
-        head(5, &filter(u16::MAX)),
+        head(5, &symbols(53)),
+        head(5, &symbols(u8::MAX)),
     ] {
         assert!(WireFrame::decode(&bytes).is_err(), "{bytes:?}");
     }
@@ -125,6 +125,8 @@ fn mesh_30_no_bytes_link_two_names() {
     // number and sum of the cells that all hold (none here), come last.
     let private = |frame: &[u8]| match frame[0] {
         1 => frame[5..11].to_vec(),
+        // An empty comparison: the names and the nonce. Its parameters and symbols are the same for all.
+        5 => frame[1..21].to_vec(),
         _ => frame[1..].to_vec(),
     };
     let windows = |name: &[u8]| {
@@ -137,15 +139,43 @@ fn mesh_30_no_bytes_link_two_names() {
     let all: Vec<_> = names.iter().map(|name| windows(name)).collect();
     for (at, one) in all.iter().enumerate() {
         for other in &all[at + 1..] {
-            // Names of neighbours are addressed too; theirs change as well. Lengths and parameters of an
-            // empty comparison are fixed for all.
-            let fixed = [vec![0, 1, 7, 0], vec![1, 7, 0, 0]];
-            let both: Vec<_> = one.intersection(other).filter(|w| !fixed.contains(w)).collect();
+            // Names of neighbours are addressed too; theirs change as well.
+            let both: Vec<_> = one.intersection(other).collect();
             let heard = sent(&town, 1, 1);
             let of_neighbour =
                 |w: &Vec<u8>| heard.iter().any(|f| f[5..11].windows(4).any(|n| n == w));
             assert!(both.iter().all(|w| of_neighbour(w)), "{both:?}");
         }
+    }
+}
+
+/// A comparison shows sums of ids. No eight bytes of them stay for the same cells under another name.
+#[test]
+fn mesh_30_comparisons_of_the_same_cells_do_not_link_two_names() {
+    let settings = NodeSettings { carried_bytes: 1 << 20, ..NodeSettings::default() };
+    let mut town = Town::new(2, 9, &settings).room().start();
+    let tick = town.tick(0);
+    for n in 0..10 {
+        let cell = crate::courier::cell(mezza_mesh::CellLife::HalfDay, tick, 0, n);
+        let cell = cell.bytes().to_vec();
+        town.give(0, Input::Restore { cell, bringer: 1 });
+    }
+    town.run(1_000_000);
+    // Nonces, sums and checks, by name.
+    let mut windows = BTreeMap::<Vec<u8>, BTreeSet<Vec<u8>>>::new();
+    for frame in sent(&town, 0, 5) {
+        assert!(frame[22] == 1 && frame[25] > 1, "a sketch of some cells");
+        let of_name = windows.entry(frame[1..7].to_vec()).or_default();
+        // Symbols of no cell are zeros for everybody, and the count of a symbol is a small number.
+        let sums = frame[26..].chunks(22).map(|symbol| &symbol[..20]);
+        let sums = sums.filter(|sum| sum.iter().any(|byte| *byte != 0));
+        let parts = [&frame[13..21]].into_iter().chain(sums);
+        of_name.extend(parts.flat_map(|part| part.windows(8).map(<[u8]>::to_vec)));
+    }
+    assert!(windows.len() >= 2, "a name lasts 10 to 15 minutes");
+    let all: Vec<_> = windows.values().collect();
+    for (at, one) in all.iter().enumerate() {
+        assert!(all[at + 1..].iter().all(|other| one.is_disjoint(other)));
     }
 }
 
@@ -183,7 +213,7 @@ fn bitchat_control_frames_are_never_relayed() {
 /// `BitChat` answered an empty filter with all it had, to whoever asked. A stranger who brought nothing is
 /// answered once in ten seconds and slice, and draws no more than is live once a minute.
 #[test]
-fn mesh_16_an_empty_filter_draws_little() {
+fn mesh_16_an_empty_sketch_draws_little() {
     let settings = NodeSettings { own_rate: None, ..NodeSettings::default() };
     let mut town = Town::new(2, 8, &settings).room().start();
     town.run(3_000);
@@ -207,7 +237,8 @@ fn mesh_16_an_empty_filter_draws_little() {
         let bytes = beacon(&town);
         let _ = town.offer(0, Input::Frame { link: 0, source: 7, bytes });
         let to = name(&town, 0);
-        let sync = [&[5][..], &stranger, &to, &[0; 8], &[0, 1, 7, 0, 0]].concat();
+        // One symbol, which is zero: the sketch of an empty set.
+        let sync = [&[5][..], &stranger, &to, &[0; 8], &[0, 1, 0, 0, 1], &[0; 22]].concat();
         let _ = town.offer(0, Input::Frame { link: 0, source: 7, bytes: sync });
         town.run(500);
     }

@@ -89,12 +89,12 @@ impl fmt::Debug for RelayEntry {
     }
 }
 
-/// Appends `port u16 | len u8 | host`.
+/// Appends port and host: `port u16 | len u8 | host`.
 pub(crate) fn write_place(w: &mut Writer, port: u16, host: &str) {
     w.put_u16(port).put_var8(host.as_bytes());
 }
 
-/// Reads `port u16 | len u8 | host`.
+/// Reads port and host: `port u16 | len u8 | host`.
 pub(crate) fn read_place(r: &mut Reader<'_>) -> Result<(u16, String), DecodeError> {
     let port = r.read_u16()?;
     let host = core::str::from_utf8(r.read_var8()?).map_err(|_| DecodeError::Value)?;
@@ -110,11 +110,12 @@ pub(crate) fn read_place(r: &mut Reader<'_>) -> Result<(u16, String), DecodeErro
 /// A host whose last label consists of digits must be an IPv4 address. Otherwise another program
 /// could read the name as an address (WHATWG URL, section 3.5).
 pub fn host_is_sound(host: &str) -> bool {
-    // One spelling of each host, or one relay would count as two connections (MSG-50).
+    // Each host has one spelling. With two spellings one relay would count as two connections
+    // (MSG-50).
     if host.bytes().any(|b| b.is_ascii_uppercase()) {
         return false;
     }
-    // Literals are accepted without brackets and zone only.
+    // IP literals are accepted without brackets and zone only.
     if host.parse::<Ipv4Addr>().is_ok() || host.parse::<Ipv6Addr>().is_ok() {
         return true;
     }

@@ -10,15 +10,15 @@ use crate::card::RelayEntry;
 use crate::error::DeviceError;
 use crate::evidence::WaitReason;
 use crate::io::{
-    At, CarrierConnection, CarrierId, CarrierState, ContactFacts, ContactId, DateStep,
-    DeliveryProblem, Dropped, FetchPurpose, Forget, Handover, HelloPlace, InviterFacts, Leaving,
-    Missing, News, PersonRows, Publication, Receiving, RecordKind, Route, RouteTerms, Step,
+    CarrierConnection, CarrierId, CarrierState, ContactFacts, ContactId, Ctx, DateStep,
+    DeliveryProblem, Dropped, Effects, FetchPurpose, Forget, Handover, HelloPlace, InviterFacts,
+    Leaving, Missing, News, PersonRows, Publication, Receiving, RecordKind, Route, RouteTerms,
     StoredRows, Unloaded, fits_vault,
 };
 use crate::note::Item;
 
-/// An invitation that a carrier receives: the inviter, and the start of the chains with the
-/// inviter.
+/// An invitation that a carrier receives: the inviter, and the material for the chains, which are
+/// the keys that both sides advance in each mixnet round.
 pub struct Welcome<'a> {
     /// The number that the inviter gets.
     pub id: ContactId,
@@ -40,13 +40,13 @@ pub trait Carrier: Routing + Exchange + Bundles + Invitations + Storage {
     /// Returns the ID of the carrier.
     fn id(&self) -> CarrierId;
     /// Moves stored times after a correction of the date (MSG-104).
-    fn apply_date_step(&mut self, date: &DateStep, at: &mut At<'_>) {}
+    fn apply_date_step(&mut self, date: &DateStep, ctx: &mut Ctx<'_>) {}
     /// Checks all timers again, because the clock shows an earlier time than at the last wake.
-    fn recheck_timers(&mut self, at: &mut At<'_>) {}
+    fn recheck_timers(&mut self, ctx: &mut Ctx<'_>) {}
     /// Starts the carrier with the device.
-    fn start(&mut self, at: &mut At<'_>) {}
+    fn start(&mut self, ctx: &mut Ctx<'_>) {}
     /// Handles an expired timer of the carrier. `busy` returns true if notes wait for the contact.
-    fn handle_timer(&mut self, number: u64, busy: &dyn Fn(ContactId) -> bool, at: &mut At<'_>) {}
+    fn handle_timer(&mut self, number: u64, busy: &dyn Fn(ContactId) -> bool, ctx: &mut Ctx<'_>) {}
     /// Returns the carrier's next event.
     fn next_news(&mut self) -> Option<News> {
         None
@@ -68,9 +68,9 @@ pub trait Routing {
     fn trouble(&self, contact: ContactId) -> Option<DeliveryProblem> {
         None
     }
-    /// Prepares a route to a contact for a note at `pin` or above.
-    fn prepare_route(&mut self, to: &ContactFacts<'_>, pin: u8, at: &mut At<'_>) {}
-    /// Returns the route to a contact that is usable now at this pin or above.
+    /// Prepares a route to a contact on these terms.
+    fn prepare_route(&mut self, to: &ContactFacts<'_>, terms: RouteTerms, ctx: &mut Ctx<'_>) {}
+    /// Returns the route to a contact that is usable now on these terms.
     fn select_route(
         &self,
         to: &ContactFacts<'_>,
@@ -79,12 +79,17 @@ pub trait Routing {
     ) -> Result<Route, Missing> {
         Err(Missing::Wait(WaitReason::NoCarrier))
     }
-    /// Returns the outer binding of a message over this carrier, at most 64 bytes.
+    /// Returns the time at which other devices drop a parcel on this route, if they carry it.
+    fn carried_until(&self, route: &Route) -> Option<Time> {
+        None
+    }
+    /// Returns the outer binding for this carrier: at most 64 bytes of the wrapping that the
+    /// message inside authenticates, so that the message is valid in that wrapping only.
     fn outer_binding(&self, to: &ContactFacts<'_>) -> Vec<u8> {
         Vec::new()
     }
-    /// Returns the paddings of a message; the first that fits is used. Mailboxes store whole
-    /// blocks, in six sizes.
+    /// Returns the paddings of a message; the first that fits is used. The default is that of
+    /// mailboxes, which store whole blocks in six sizes.
     fn paddings(&self) -> &'static [Padding] {
         &[Padding::Blocks]
     }
@@ -92,6 +97,9 @@ pub trait Routing {
     fn hello_place(&self, id: ContactId) -> Option<HelloPlace> {
         None
     }
+    /// Opens our own address for this contact, which the hello contains over whatever carrier it
+    /// leaves (MSG-154).
+    fn open_place(&mut self, to: &ContactFacts<'_>, pin: u8, ctx: &mut Ctx<'_>) {}
     /// Returns true if a hello over this carrier waits until our mailbox for the contact is open.
     fn waits_for_place(&self) -> bool {
         true
@@ -102,14 +110,14 @@ pub trait Routing {
         false
     }
     /// Hands a parcel to the carrier.
-    fn hand_over(&mut self, parcel: &Leaving<'_>, at: &mut At<'_>) -> Handover {
+    fn hand_over(&mut self, parcel: &Leaving<'_>, ctx: &mut Ctx<'_>) -> Handover {
         Handover::Waits
     }
     /// Withdraws parcels that must not be sent any more.
-    fn retract_parcels(&mut self, parcels: &[Dropped], at: &mut At<'_>) {}
+    fn retract_parcels(&mut self, parcels: &[Dropped], ctx: &mut Ctx<'_>) {}
     /// Sets the lowest level at which a contact is served. With `None` the contact is not served in
     /// either direction.
-    fn set_level_min(&mut self, contact: ContactId, level_min: Option<u8>, at: &mut At<'_>) {}
+    fn set_level_min(&mut self, contact: ContactId, level_min: Option<u8>, ctx: &mut Ctx<'_>) {}
     /// Notifies the carrier that an arrival was handled.
     fn acknowledge_arrival(&mut self, ack: Receiving) {}
     /// Notifies the carrier that an arrival was malformed.
@@ -128,7 +136,7 @@ pub trait Exchange {
         false
     }
     /// Returns the item that the carrier owes the contact, if any.
-    fn take_owed_item(&mut self, to: &ContactFacts<'_>, at: &mut At<'_>) -> Option<Item> {
+    fn take_owed_item(&mut self, to: &ContactFacts<'_>, ctx: &mut Ctx<'_>) -> Option<Item> {
         None
     }
     /// Notifies the carrier that items were sent. If the note began a session, `exporter` is that
@@ -138,7 +146,7 @@ pub trait Exchange {
         to: &ContactFacts<'_>,
         items: &[Item],
         exporter: &mut Option<Exporter>,
-        at: &mut At<'_>,
+        ctx: &mut Ctx<'_>,
     ) {
     }
     /// Notifies the carrier of items from a contact.
@@ -147,7 +155,7 @@ pub trait Exchange {
         from: &ContactFacts<'_>,
         items: &[Item],
         exporter: &mut Option<Exporter>,
-        at: &mut At<'_>,
+        ctx: &mut Ctx<'_>,
     ) {
     }
     /// Returns true if the contact may have lost the state that it shares with this carrier. Other
@@ -157,12 +165,13 @@ pub trait Exchange {
     }
     /// Notifies the carrier that a message of a contact came by another carrier. `is_anew` is true
     /// if the message began a session, is in an unknown session, or answers an invitation.
-    fn came_elsewhere(&mut self, contact: ContactId, is_anew: bool, at: &mut At<'_>) {}
+    fn came_elsewhere(&mut self, contact: ContactId, is_anew: bool, ctx: &mut Ctx<'_>) {}
     /// Notifies the carrier that the user wrote to a contact.
     fn on_user_note(&mut self, contact: ContactId, now: Time) {}
     /// Notifies the carrier of a new card of a contact; `by_hand` is true if the user entered it.
-    /// Returns true if there are chains with the contact but the contact has left this network.
-    fn on_card_changed(&mut self, to: &ContactFacts<'_>, by_hand: bool, at: &mut At<'_>) -> bool {
+    /// Returns true if there are chains (shared round keys) with the contact, but the card shows
+    /// that the contact has left our network.
+    fn on_card_changed(&mut self, to: &ContactFacts<'_>, by_hand: bool, ctx: &mut Ctx<'_>) -> bool {
         false
     }
     /// Returns true if the carrier has an address for this contact alone.
@@ -170,7 +179,7 @@ pub trait Exchange {
         false
     }
     /// Forgets the state of a contact or of an inviter.
-    fn forget_contact(&mut self, contact: ContactId, what: Forget, at: &mut At<'_>) {}
+    fn forget_contact(&mut self, contact: ContactId, what: Forget, ctx: &mut Ctx<'_>) {}
     /// Draws keys in advance for the next note to the contact that was just written to.
     fn prepare_next_note(&mut self, rng: &mut dyn CryptoRng) {}
 }
@@ -182,8 +191,8 @@ pub trait Bundles {
     fn wants_bundle(&self, to: &ContactFacts<'_>, now: Time) -> bool {
         false
     }
-    /// Returns true if the bundle of a contact can be requested at this pin, even while the carrier
-    /// is down.
+    /// Returns true if the bundle of a contact can be requested at level `pin`, even while the
+    /// carrier is down.
     fn can_fetch_bundle(&self, of: &ContactFacts<'_>, pin: u8) -> bool {
         false
     }
@@ -193,7 +202,7 @@ pub trait Bundles {
         of: &ContactFacts<'_>,
         purpose: FetchPurpose,
         pin: u8,
-        at: &mut At<'_>,
+        ctx: &mut Ctx<'_>,
     ) -> Option<Time> {
         None
     }
@@ -204,19 +213,19 @@ pub trait Bundles {
         with: ContactId,
         prekey: PublicKey,
         not_after: Time,
-        at: &mut At<'_>,
+        ctx: &mut Ctx<'_>,
     ) {
     }
     /// Publishes prekeys for other devices to fetch.
-    fn publish_prekeys(&mut self, publication: &Publication, at: &mut At<'_>) {}
+    fn publish_prekeys(&mut self, publication: &Publication, ctx: &mut Ctx<'_>) {}
     /// Publishes prekeys again, unless a newer publication is on its way.
-    fn publish_again(&mut self, publication: &Publication, at: &mut At<'_>) {}
+    fn publish_again(&mut self, publication: &Publication, ctx: &mut Ctx<'_>) {}
     /// Returns the number of one-time keys that other devices can fetch, and the number of those
     /// still being published.
     fn prekey_stock(&self) -> Option<(Option<u16>, u32)> {
         None
     }
-    /// Returns the change of our card that these relays would cause.
+    /// Returns the change to our card that the use of these relays requires.
     fn plan_own_card(
         &self,
         relays: &[RelayEntry],
@@ -230,7 +239,7 @@ pub trait Bundles {
         None
     }
     /// Notifies the carrier that the card of the plan is now our card.
-    fn adopt_plan(&mut self, plan: &mut CardPlan, at: &mut At<'_>) {}
+    fn adopt_plan(&mut self, plan: &mut CardPlan, ctx: &mut Ctx<'_>) {}
 }
 
 /// Invitations: first messages over a carrier that both sides reach without a bundle.
@@ -245,10 +254,11 @@ pub trait Invitations {
         Vec::new()
     }
     /// Stores an invitation. Returns true if the note was a valid invitation.
-    fn accept_invitation(&mut self, welcome: Welcome<'_>, at: &mut At<'_>) -> bool {
+    fn accept_invitation(&mut self, welcome: Welcome<'_>, ctx: &mut Ctx<'_>) -> bool {
         false
     }
-    /// Checks that an inviter can become a contact now.
+    /// Checks that the identity of an inviter can be requested now, which makes the inviter a
+    /// contact.
     fn may_unmask(&self, id: ContactId, now: Time) -> Result<(), DeviceError> {
         Ok(())
     }
@@ -258,7 +268,7 @@ pub trait Invitations {
         &mut self,
         id: ContactId,
         session: Option<[u8; 16]>,
-        at: &mut At<'_>,
+        ctx: &mut Ctx<'_>,
     ) -> Option<u8> {
         None
     }
@@ -272,12 +282,12 @@ pub trait Invitations {
 #[expect(unused_variables, reason = "default methods ignore their arguments")]
 pub trait Storage {
     /// Returns the number that the carrier wants confirmed by [`on_durable`](Self::on_durable) once
-    /// all rows of this step are durable.
+    /// all rows of this input are durable.
     fn take_durable_number(&mut self) -> Option<u64> {
         None
     }
     /// Notifies the carrier that all rows up to `number` are durable.
-    fn on_durable(&mut self, number: u64, at: &mut At<'_>) {}
+    fn on_durable(&mut self, number: u64, ctx: &mut Ctx<'_>) {}
     /// Checks that the rows of one contact, or of one inviter, can be read.
     fn check_rows(&self, person: &PersonRows) -> Result<(), DecodeError> {
         Ok(())
@@ -288,7 +298,7 @@ pub trait Storage {
         &mut self,
         person: &PersonRows,
         stored: &StoredRows<'_>,
-        at: &mut At<'_>,
+        ctx: &mut Ctx<'_>,
     ) -> bool {
         false
     }
@@ -298,7 +308,7 @@ pub trait Storage {
         &mut self,
         stored: &mut StoredRows<'_>,
         known: &dyn Fn(ContactId) -> bool,
-        at: &mut At<'_>,
+        ctx: &mut Ctx<'_>,
     ) -> Vec<Unloaded> {
         Vec::new()
     }
@@ -311,5 +321,5 @@ pub trait Storage {
         fits_vault(value)
     }
     /// Writes the carrier's rows, except those of a machine inside it.
-    fn put_records(&self, step: &mut Step) {}
+    fn put_records(&self, effects: &mut Effects) {}
 }

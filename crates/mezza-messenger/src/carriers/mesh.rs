@@ -11,6 +11,7 @@
 
 mod carrier;
 mod io;
+mod life;
 mod own_tree;
 mod peer;
 
@@ -28,17 +29,20 @@ use crate::card::OFFLINE_PART;
 use crate::error::{CarrierError, DeviceError, PersonError};
 use crate::evidence::WaitReason;
 use crate::io::{
-    Arrival, ArrivalOrigin, At, CarrierCaps, CarrierHides, CarrierId, ContactFacts, ContactId, Due,
-    Event, Handover, KeyringStep, Leaving, News, ParcelId, RecordKind, Step, key32,
+    Arrival, ArrivalOrigin, CarrierCaps, CarrierHides, CarrierId, ContactFacts, ContactId, Ctx,
+    Due, Effects, Event, Handover, KeyringStep, Leaving, News, ParcelId, RecordKind, RouteTerms,
+    key32,
 };
 pub use io::{MeshInput, MeshOutput, MeshReport, TrialKeys};
+use life::choose_life;
 use own_tree::OwnTree;
 use peer::{MeshPeer, STRANGER, Tag};
 
 /// Most bytes of a parcel: the largest envelope without its tag.
 pub const PARCEL_BYTES_MAX: usize = 3_830 - size_of::<Tag>();
 
-/// Abilities of the mesh on links whose addresses stay.
+/// Properties of the mesh carrier on links with lasting addresses, by which an observer can follow
+/// a device.
 pub const CAPS: CarrierCaps = CarrierCaps {
     piece_bytes: PARCEL_BYTES_MAX,
     pieces_max: 1,
@@ -59,20 +63,22 @@ pub const CAPS: CarrierCaps = CarrierCaps {
     noise: None,
 };
 
-/// A clock that may be off by more makes no tree without the user's word, in milliseconds: keys
-/// that begin in the future would be of no use for that time.
+/// Largest clock error in milliseconds at which a key tree is made without the user's confirmation.
+/// With a larger error the first keys could begin in the future, and nothing could be opened until
+/// then.
 const TREE_CLOCK_MS: u64 = 150_000;
-/// Parcels on their way to one contact.
+/// Most parcels that may be on their way to one contact at a time.
 const OUT_MAX: usize = 8;
 /// Milliseconds until a cell that the node refused is offered again.
 const REFUSED_MS: u64 = 2 * Time::SECOND_MS;
 /// Remembered envelopes, so that no flood is handled twice.
 const SEEN_MAX: usize = 4_096;
-/// Bytes of the data of a route: life, tick, seed.
+/// Bytes of the data of a route: lifetime class of the cell (1), tick (4), seed of the envelope's
+/// randomness (32).
 const ADDRESS_BYTES: usize = 1 + 4 + 32;
 
-/// The coins of one envelope, drawn before the message inside is sealed, because the message binds
-/// the envelope (HIBE-54).
+/// The encryption randomness of one envelope. It is drawn before the message inside is sealed,
+/// because the message authenticates the envelope (HIBE-54).
 struct Draft {
     time: EnvelopeTime,
     seed: Wiping<[u8; 32]>,
@@ -82,7 +88,7 @@ struct Draft {
 snapshot!(struct Draft { time => (time.life.number(), time.tick.0), seed, binding });
 
 impl Draft {
-    /// Draws coins and computes the binding of the envelope.
+    /// Draws the encryption randomness and computes the binding of the envelope.
     fn draw(
         system: &System,
         card: &CardBlock,
@@ -113,7 +119,8 @@ fn read_address(address: &[u8]) -> Option<(EnvelopeTime, Wiping<[u8; 32]>)> {
     Some((EnvelopeTime { life: Life::from_number(life)?, tick }, seed))
 }
 
-/// Returns the key of the envelope with these coins. One seed seals one parcel only.
+/// Returns the envelope key that this seed of encryption randomness gives. One seed seals one
+/// parcel only.
 fn envelope_key(
     system: &System,
     card: &CardBlock,
@@ -131,13 +138,13 @@ struct ParcelOut {
     contact: ContactId,
     /// True if the parcel contains a note of the user.
     own: bool,
-    /// True for a knock, to which the contact answers.
+    /// True for a knock, a first note with our bundle, which the contact answers.
     knocks: bool,
 }
 
 snapshot!(struct ParcelOut { parcel, contact, own, knocks });
 
-/// The card block of a contact, decoded once.
+/// The card block of a contact (the public keys of its mesh key tree), decoded once.
 struct KnownBlock {
     bytes: Vec<u8>,
     /// `None` if the part of the card is no card block.
@@ -179,24 +186,28 @@ impl Mesh {
     ///
     /// # Errors
     /// A tree cannot be made now, or the ticket is unknown.
-    pub fn handle_input(&mut self, input: MeshInput, at: &mut At<'_>) -> Result<(), DeviceError> {
+    pub fn handle_input(&mut self, input: MeshInput, ctx: &mut Ctx<'_>) -> Result<(), DeviceError> {
         match input {
-            MeshInput::Clock(clock) => self.follow_node(clock, at),
-            MeshInput::Away { boot_ms } => self.on_node_away(boot_ms, at),
-            MeshInput::MakeTree { confirmed } => return self.make_tree(confirmed, at),
+            MeshInput::Clock(clock) => self.follow_node(clock, ctx),
+            MeshInput::Away { boot_ms } => self.on_node_away(boot_ms, ctx),
+            MeshInput::MakeTree { confirmed } => return self.make_tree(confirmed, ctx),
             MeshInput::Life(life) => self.life = life,
-            MeshInput::Opened(opened) => self.on_opened(&opened, at),
+            MeshInput::Opened(opened) => self.on_opened(&opened, ctx),
             MeshInput::Announced { ticket, names } => return self.on_announced(ticket, names),
-            MeshInput::Expired { ticket } => return self.on_expired(ticket, at),
+            MeshInput::Expired { ticket } => return self.on_expired(ticket, ctx),
             MeshInput::Refused { ticket } => {
                 let out = self.take_out(ticket)?;
-                let after = at.now.plus_ms(REFUSED_MS);
+                let after = ctx.now.plus_ms(REFUSED_MS);
                 let why = WaitReason::Sending;
                 self.news.push_back(News::Refused { parcel: out.parcel, why, after });
             }
             MeshInput::KeyringStored { generation } => {
                 if let Some(tree) = &mut self.tree {
+                    let was_stored = tree.is_stored();
                     tree.on_stored(generation);
+                    if !was_stored && tree.is_stored() {
+                        self.news.push_back(News::CardPart);
+                    }
                 }
             }
         }
@@ -215,44 +226,47 @@ impl Mesh {
     /// Returns the reason why nothing leaves now, if there is one.
     fn check_up(&self) -> Result<&MeshReport, WaitReason> {
         let clock = self.clock.as_ref().ok_or(WaitReason::NoCarrier)?;
-        if clock.around == 0 { Err(WaitReason::NoCarrier) } else { Ok(clock) }
+        if clock.around == 0 { Err(WaitReason::NoNeighbours) } else { Ok(clock) }
     }
 
-    fn follow_node(&mut self, clock: MeshReport, at: &mut At<'_>) {
+    fn follow_node(&mut self, clock: MeshReport, ctx: &mut Ctx<'_>) {
         let before = self.clock.replace(clock);
         let was_up = before.is_some_and(|before| before.around > 0);
-        self.turn_keys(Some(clock), clock.boot_ms, at);
+        self.turn_keys(Some(clock), clock.boot_ms, ctx);
         if was_up != (clock.around > 0) {
-            at.step.show_early(Event::Carrier(CarrierId::MESH));
+            ctx.effects.show_early(Event::Carrier(CarrierId::MESH));
         }
         if !was_up && clock.around > 0 {
-            // A neighbour is there: contacts may be behind it, so everything is tried again.
+            // A neighbour appeared, and contacts may be reachable through it, so the pauses of all
+            // contacts end.
             self.peers.values_mut().for_each(MeshPeer::on_sign);
-            at.step.touch_all();
+            ctx.effects.touch_all();
         }
         if before.is_some_and(|before| before.level != clock.level) {
             self.news.push_back(News::Level(CarrierId::MESH, clock.level));
         }
     }
 
-    fn on_node_away(&mut self, boot_ms: u64, at: &mut At<'_>) {
-        self.turn_keys(None, boot_ms, at);
+    fn on_node_away(&mut self, boot_ms: u64, ctx: &mut Ctx<'_>) {
+        self.turn_keys(None, boot_ms, ctx);
         if self.clock.take().is_some() {
-            at.step.show_early(Event::Carrier(CarrierId::MESH));
+            ctx.effects.show_early(Event::Carrier(CarrierId::MESH));
         }
-        // A node that starts again knows none of our tickets.
+        // A node that was started again does not remember our tickets, so its parcels are offered
+        // again.
         let out = core::mem::take(&mut self.out);
         if !out.is_empty() {
             self.news.push_back(News::Returned(out.into_values().map(|out| out.parcel).collect()));
         }
     }
 
-    /// Erases keys, hands out those of the present epochs, and stores the tree.
-    fn turn_keys(&mut self, clock: Option<MeshReport>, boot_ms: u64, at: &mut At<'_>) {
+    /// Erases the keys of past epochs, hands the keys of the current epochs to the node, and stores
+    /// the tree.
+    fn turn_keys(&mut self, clock: Option<MeshReport>, boot_ms: u64, ctx: &mut Ctx<'_>) {
         let system = self.system();
         let Some(tree) = &mut self.tree else { return };
-        if tree.follow_clock(clock.as_ref(), boot_ms, &system, at.rng) != Ok(()) {
-            // A record without a key is damage. Its rows are shown at the next start.
+        if tree.follow_clock(clock.as_ref(), boot_ms, &system, ctx.rng) != Ok(()) {
+            // A record of the tree without its key is damage. The next start reports its rows.
             self.tree = None;
             let held = mezza_hibe::HeldKeys::new();
             self.outputs.push_back(MeshOutput::Keys(TrialKeys { system, held }));
@@ -260,36 +274,46 @@ impl Mesh {
             return;
         }
         let held = tree.held_keys();
-        // Stored first: what is erased in memory is then erased on the disk, too.
+        // The step is stored before new keys are handed out, so that keys erased in memory are
+        // erased on disk, too.
         if let Some(step) = tree.pending_step() {
             self.outputs.push_back(MeshOutput::Keyring(step));
         }
         self.outputs.push_back(MeshOutput::Keys(TrialKeys { system, held }));
     }
 
-    /// Makes the tree of this device. With one there is nothing to do, until its card has ended.
-    fn make_tree(&mut self, confirmed: bool, at: &mut At<'_>) -> Result<(), DeviceError> {
+    /// Makes the key tree of this device. If there is one already, this only has an effect once its
+    /// card has ended.
+    fn make_tree(&mut self, confirmed: bool, ctx: &mut Ctx<'_>) -> Result<(), DeviceError> {
         if let Some(tree) = self.tree.as_mut().filter(|tree| !tree.is_over()) {
             if confirmed {
                 tree.on_date_confirmed();
             }
+            if tree.is_stored() {
+                // A crash after the tree was stored may have left the card without its keys.
+                self.news.push_back(News::CardPart);
+            } else if let Some(clock) = self.clock {
+                // The disk refused the tree before. The user asks for it again.
+                self.turn_keys(Some(clock), clock.boot_ms, ctx);
+            }
             return Ok(());
         }
         let clock = self.clock.ok_or(DeviceError::Person(PersonError::NotNow))?;
-        // A key that begins in the future would be of no use until then (HIBE-92).
+        // With a wrong clock the first key could begin in the future and would open nothing until
+        // then (HIBE-92).
         if clock.within_ms > TREE_CLOCK_MS && !confirmed {
             return Err(DeviceError::Person(PersonError::NoClock));
         }
         let system = self.system();
-        let tree = OwnTree::create(&system, &clock, at.rng);
+        let tree = OwnTree::create(&system, &clock, ctx.rng);
         self.tree = Some(tree.map_err(|_: TreeError| DeviceError::Person(PersonError::NoClock))?);
         let lost = core::mem::take(&mut self.lost);
         if !lost.is_empty() {
             self.news.push_back(News::KeysReplaced);
         }
-        self.turn_keys(Some(clock), clock.boot_ms, at);
+        // The card gets the new keys once they are stored.
+        self.turn_keys(Some(clock), clock.boot_ms, ctx);
         self.forget_rows(lost);
-        self.news.push_back(News::CardPart);
         Ok(())
     }
 
@@ -311,20 +335,26 @@ impl Mesh {
         after.0.extend(gone.into_iter().map(|key| crate::io::RecordChange::Drop { kind, key }));
     }
 
-    fn update_peer(&mut self, id: ContactId, step: &mut Step, change: impl FnOnce(&mut MeshPeer)) {
+    fn update_peer(
+        &mut self,
+        id: ContactId,
+        effects: &mut Effects,
+        change: impl FnOnce(&mut MeshPeer),
+    ) {
         let peer = self.peers.entry(id).or_default();
         let before = peer.stored_form();
         change(peer);
         let after = peer.stored_form();
         if let Some(row) = after.filter(|row| before.is_none_or(|before| before[..] != row[..])) {
-            step.put(RecordKind::MeshPeer, key32(id.0), row);
+            effects.put(RecordKind::MeshPeer, key32(id.0), row);
         }
     }
 
     /// Handles an envelope that opened. Its tag names the writer.
-    fn on_opened(&mut self, opened: &OpenedEnvelope, at: &mut At<'_>) {
+    fn on_opened(&mut self, opened: &OpenedEnvelope, ctx: &mut Ctx<'_>) {
         if !self.seen.insert(opened.id.0) {
-            // The node names all its cells again to each new listener.
+            // The envelope was handled before: the node reports all its cells again to each program
+            // that connects to it.
             return;
         }
         self.seen_order.push_back(opened.id.0);
@@ -342,13 +372,16 @@ impl Mesh {
             Some((id, _)) => ArrivalOrigin::Contact(*id),
             None if *tag == STRANGER => ArrivalOrigin::Stranger,
             None => {
-                // Only a contact that was deleted here knows such a tag.
+                // Only a contact that was deleted here can know a tag that we drew and no longer
+                // store.
                 self.rejected += 1;
                 return;
             }
         };
         if let ArrivalOrigin::Contact(id) = from {
-            self.update_peer(id, at.step, |peer| peer.is_used = true);
+            self.update_peer(id, ctx.effects, |peer| {
+                (peer.is_used, peer.arrived_with) = (true, Some(opened.life));
+            });
         }
         let level = self.clock.map_or(CAPS.level, |clock| clock.level);
         self.news.push_back(News::Arrived(Arrival {
@@ -382,18 +415,19 @@ impl Mesh {
         Ok(())
     }
 
-    fn on_expired(&mut self, ticket: u64, at: &mut At<'_>) -> Result<(), DeviceError> {
+    fn on_expired(&mut self, ticket: u64, ctx: &mut Ctx<'_>) -> Result<(), DeviceError> {
         let ParcelOut { parcel, contact, .. } = self.take_out(ticket)?;
         if let Some(peer) = self.peers.get_mut(&contact) {
-            peer.on_miss(at.now);
-            at.step.set_timer(timer(contact), peer.rests_until);
+            peer.on_miss(ctx.now);
+            ctx.effects.set_timer(timer(contact), peer.rests_until);
         }
         self.news.push_back(News::Expired(parcel));
-        at.step.touch(contact);
+        ctx.effects.touch(contact);
         Ok(())
     }
 
-    /// Ends the greetings to a contact, which has written.
+    /// Withdraws the knocks (first notes with our bundle) to a contact, because a message of the
+    /// contact has arrived. Knocks with a note of the user stay.
     fn end_greetings(&mut self, contact: ContactId) {
         let news = &mut self.news;
         self.out.retain(|_, out| {
@@ -421,18 +455,28 @@ impl Mesh {
         self.blocks.get(&id)?.card.as_ref()
     }
 
-    /// Draws the coins of the next envelope for a contact.
-    fn draw_draft(&mut self, to: &ContactFacts<'_>, at: &mut At<'_>) {
+    /// Draws the encryption randomness of the next envelope for a contact.
+    fn draw_draft(&mut self, to: &ContactFacts<'_>, terms: RouteTerms, ctx: &mut Ctx<'_>) {
         self.drafts.remove(&to.id);
         self.learn_block(to);
         let Ok(cur) = self.check_up().map(|clock| Tick(clock.cur)) else { return };
         let system = self.system();
         let Some(card) = self.block(to.id) else { return };
-        let has_life = card.lives().any(|life| life == self.life);
-        let life = if has_life { self.life } else { card.shortest_life() };
+        let life = choose_life(card, self.wanted_life(to.id, terms));
         let time = EnvelopeTime { life, tick: cur };
-        if let Ok(draft) = Draft::draw(&system, card, time, at.rng) {
+        if let Ok(draft) = Draft::draw(&system, card, time, ctx.rng) {
             self.drafts.insert(to.id, draft);
+        }
+    }
+
+    /// Returns the life that a parcel to a contact should have (MSG-150, MSG-152).
+    fn wanted_life(&self, to: ContactId, terms: RouteTerms) -> Life {
+        let arrived = self.peers.get(&to).and_then(|peer| peer.arrived_with);
+        match (terms.life, arrived) {
+            (Some(life), _) => life.into(),
+            // A receipt that ends before a courier is back would make the writer repeat its note.
+            (None, Some(arrived)) if !terms.is_user_note => self.life.max(arrived),
+            (None, _) => self.life,
         }
     }
 
@@ -443,7 +487,7 @@ impl Mesh {
     }
 
     /// Seals a parcel and gives it to the node.
-    fn send_parcel(&mut self, parcel: &Leaving<'_>, at: &mut At<'_>) -> Handover {
+    fn send_parcel(&mut self, parcel: &Leaving<'_>, ctx: &mut Ctx<'_>) -> Handover {
         let id = parcel.to.id;
         let up = self.check_up().map(|clock| (Tick(clock.cur), clock.level));
         let Ok((cur, level)) = up else { return Handover::Waits };
@@ -462,14 +506,15 @@ impl Mesh {
             Some((time, key.seal(&payload, Bucket::SMALLEST, cur).ok()?))
         });
         let Some((time, envelope)) = sealed else {
-            // Its epoch is over, or the contact has another card: sealed again, it gets new coins.
+            // The epoch of the draft is over, or the contact has a new card, so the parcel is
+            // sealed again with new randomness.
             self.news.push_back(News::Expired(parcel.id));
             return Handover::Out;
         };
         self.last_ticket += 1;
         let out = ParcelOut { parcel: parcel.id, contact: id, own: parcel.own, knocks };
         self.out.insert(self.last_ticket, out);
-        at.step.set_timer(timer(id), None);
+        ctx.effects.set_timer(timer(id), None);
         self.outputs.push_back(MeshOutput::Send {
             ticket: self.last_ticket,
             life: time.life.number(),

@@ -35,8 +35,8 @@ use mezza_ratchet::{Exporter, Padding, SuiteList};
 
 use crate::evidence::WaitReason;
 use crate::io::{
-    At, CarrierId, ContactFacts, ContactId, DeliveryProblem, Due, Event, FirstTerms, Handover,
-    Leaving, Missing, News, ParcelId, RecordKind, Route, Step, key32,
+    CarrierId, ContactFacts, ContactId, Ctx, DeliveryProblem, Due, Effects, Event, FirstTerms,
+    Handover, Leaving, Missing, News, ParcelId, RecordKind, Route, key32,
 };
 use crate::note::{Item, MixnetStart};
 use crate::view::NetworkView;
@@ -51,7 +51,8 @@ pub(crate) use left::LeftNetwork;
 pub(crate) use network::Membership;
 pub(crate) use peer::{MixnetPeer, Talk};
 
-/// Label under which the exporter of a session returns the root of the pair's chains.
+/// Label under which the exporter of a session returns the root secret of the chains, the pair's
+/// round keys.
 const ROOT: &str = "mezza mix root";
 /// Milliseconds until a parcel is offered again after the client had no room for it.
 const FULL_AGAIN_MS: u64 = Time::MINUTE_MS;
@@ -99,7 +100,8 @@ snapshot!(struct ParcelOut { parcel, contact, times });
 pub(crate) struct Mixnet<B: Backend> {
     kernel: &'static dyn Kernel,
     network: Option<JoinedNetwork<B>>,
-    /// The line that stayed open while the device was locked; `start` takes it.
+    /// The line (connection and rounds) that stayed open while the device was locked; `start` takes
+    /// it.
     live: Option<MixnetLine>,
     /// True if the stored network does not load. No other network may replace it.
     set_aside: bool,
@@ -150,10 +152,10 @@ impl<B: Backend> Mixnet<B> {
 
     /// Continues the line that was open while the device was locked. A line of another network is
     /// closed.
-    fn attach_line(&mut self, at: &mut At<'_>) {
+    fn attach_line(&mut self, ctx: &mut Ctx<'_>) {
         let Some(MixnetLine { line, .. }) = self.live.take() else { return };
         let attached =
-            self.network.as_mut().is_some_and(|net| net.client.attach_line(line, at.now, at.rng));
+            self.network.as_mut().is_some_and(|net| net.client.attach_line(line, ctx.now, ctx.rng));
         // A line of another network would reveal a membership that has ended.
         if !attached {
             self.outputs.push_back(MixnetOutput::Leave);
@@ -169,8 +171,8 @@ impl<B: Backend> Mixnet<B> {
         self.peers.get(&contact).is_some_and(|peer| peer.muted)
     }
 
-    /// Returns the route to a contact that has not called yet: an invitation first, then waiting
-    /// notes once the contact calls.
+    /// Returns the route to a contact that has not called yet: first an invitation. Waiting notes
+    /// follow once the contact calls.
     fn find_first_route(&self, to: &ContactFacts<'_>, now: Time) -> Result<Route, Missing> {
         // The invitation is repeated by its own timer. A second one would waste a prekey (4.4).
         if to.invited {
@@ -205,7 +207,7 @@ impl<B: Backend> Mixnet<B> {
     }
 
     /// Hands an invitation to the client for the next invitation round.
-    fn hand_invitation(&mut self, parcel: &Leaving<'_>, at: &mut At<'_>) -> Handover {
+    fn hand_invitation(&mut self, parcel: &Leaving<'_>, ctx: &mut Ctx<'_>) -> Handover {
         let body = <[u8; BODY_BYTES]>::try_from(parcel.bytes);
         // All invitations have one size, so a message of another length cannot leave as one.
         let (Some(entry), Ok(body)) = (parcel.to.card.mixnet(), body) else {
@@ -216,7 +218,7 @@ impl<B: Backend> Mixnet<B> {
             self.assign_ticket(ParcelOut { parcel: parcel.id, contact: parcel.to.id, times });
         let invite = Invite { ticket, to: entry.dialling, body: Wiping::new(body) };
         // The client reports the result of `Invite` as an output.
-        let _ = self.feed_client(client::Input::Invite(invite), at);
+        let _ = self.feed_client(client::Input::Invite(invite), ctx);
         Handover::Out
     }
 
@@ -229,25 +231,25 @@ impl<B: Backend> Mixnet<B> {
 
     /// Suspends or resumes a contact in the client by comparing its lowest level with the current
     /// level. The client refuses an unknown contact, which it does not serve anyway.
-    fn update_suspension(&mut self, id: ContactId, at: &mut At<'_>) {
+    fn update_suspension(&mut self, id: ContactId, ctx: &mut Ctx<'_>) {
         let level = self.network.as_ref().map_or(1, |net| net.level);
         let level_min = self.peers.get(&id).map_or(Some(1), |peer| peer.level_min);
         // Below its lowest level a contact is served in neither direction (MSG-20).
         let suspended = level_min.is_none_or(|level_min| level_min > level);
-        let _ = self.feed_client(client::Input::Suspend(id.0, suspended), at);
+        let _ = self.feed_client(client::Input::Suspend(id.0, suspended), ctx);
     }
 
     /// Applies a new level after a change or after a start of the client. Parcels above the new
     /// level are returned by the client.
-    fn level_changed(&mut self, at: &mut At<'_>) {
+    fn level_changed(&mut self, ctx: &mut Ctx<'_>) {
         for id in self.peers.keys().copied().collect::<Vec<_>>() {
-            self.update_suspension(id, at);
+            self.update_suspension(id, ctx);
         }
         let level = self.network.as_ref().map_or(1, |net| net.level);
         self.news.push_back(News::Level(CarrierId::MIXNET, level));
     }
 
-    /// Returns the current rounds, from which chains start whose root comes from the session.
+    /// Returns the current rounds, at which the chains start if their root comes from the session.
     fn rounds_now(&self, now: Time) -> Option<MixnetStart> {
         let config = self.network.as_ref()?.config(now)?;
         let round = |service| config.find_policy(service)?.1.round_at(now);
@@ -263,10 +265,18 @@ impl<B: Backend> Mixnet<B> {
         self.peers.get(&id)?.root_for
     }
 
-    fn add_root(&mut self, of: &ContactFacts<'_>, meet: &MixnetStart, role: Role, at: &mut At<'_>) {
-        let Some(config) = self.network.as_ref().and_then(|net| net.config(at.now)) else { return };
+    fn add_root(
+        &mut self,
+        of: &ContactFacts<'_>,
+        meet: &MixnetStart,
+        role: Role,
+        ctx: &mut Ctx<'_>,
+    ) {
+        let Some(config) = self.network.as_ref().and_then(|net| net.config(ctx.now)) else {
+            return;
+        };
         let (Some(root), Some(entry)) = (&meet.root, of.card.mixnet()) else { return };
-        // A root for another network is useless here.
+        // A root names the network for which it was made, and has no use in another one.
         if config.network != meet.network {
             return;
         }
@@ -279,42 +289,57 @@ impl<B: Backend> Mixnet<B> {
             bucket: assign_bucket(&entry.dialling, &meet.network, buckets),
         };
         // An error means that the rounds are out of reach, so the item is ignored.
-        if self.feed_client(client::Input::Add(root), at).is_ok() {
+        if self.feed_client(client::Input::Add(root), ctx).is_ok() {
             let session = of.session.id;
             let dialling = Some(entry.dialling);
-            self.update_peer(of.id, at.step, |peer| {
+            self.update_peer(of.id, ctx.effects, |peer| {
                 (peer.root_for, peer.dialling) = (session, dialling);
             });
-            self.update_suspension(of.id, at);
+            self.update_suspension(of.id, ctx);
         }
+    }
+
+    /// Handles the loss of a parcel with a root of ours, which the contact may not know. Chains with
+    /// one root in which the contact was never met end, because the contact would be called in them
+    /// in vain. Another root is owed (MSG-155).
+    fn on_root_lost(&mut self, id: ContactId, ctx: &mut Ctx<'_>) {
+        let Some(net) = &self.network else { return };
+        // A meeting proves that the contact has the root in use: then an older one was lost.
+        if net.client.has_unproven_root(id.0) {
+            // The client has the contact, so it refuses nothing.
+            let _ = self.feed_client(client::Input::Remove(id.0), ctx);
+            self.return_parcels(|out| out.contact == id && out.times.is_none());
+        }
+        self.update_peer(id, ctx.effects, |peer| peer.root_for = None);
+        ctx.effects.touch(id);
     }
 
     fn update_peer(
         &mut self,
         id: ContactId,
-        step: &mut Step,
+        effects: &mut Effects,
         change: impl FnOnce(&mut MixnetPeer),
     ) {
         let peer = self.peers.entry(id).or_default();
         change(peer);
         match peer.stored_form() {
             Some(value) => {
-                step.put(RecordKind::MixnetPeer, key32(id.0), value);
+                effects.put(RecordKind::MixnetPeer, key32(id.0), value);
             }
-            None => step.drop_row(RecordKind::MixnetPeer, key32(id.0)),
+            None => effects.drop_row(RecordKind::MixnetPeer, key32(id.0)),
         }
     }
 
     /// Counts activity of a contact in the mixnet: a parcel or a call.
-    fn record_activity(&mut self, id: ContactId, at: &mut At<'_>) {
+    fn record_activity(&mut self, id: ContactId, ctx: &mut Ctx<'_>) {
         // Inviters have no share: the user has not accepted them, and they are served on request
         // only.
         if self.inviters.contains_key(&id) {
             return;
         }
-        if self.peers.entry(id).or_default().record_activity(at.now) {
-            self.update_peer(id, at.step, |_| {});
-            self.update_mute(id, at);
+        if self.peers.entry(id).or_default().record_activity(ctx.now) {
+            self.update_peer(id, ctx.effects, |_| {});
+            self.update_mute(id, ctx);
         }
     }
 
@@ -326,32 +351,32 @@ impl<B: Backend> Mixnet<B> {
     }
 
     /// Mutes or unmutes a contact in the client by its share of rounds.
-    fn update_mute(&mut self, id: ContactId, at: &mut At<'_>) {
-        let Some(most_ms) = self.talk_max_ms(at.now) else { return };
+    fn update_mute(&mut self, id: ContactId, ctx: &mut Ctx<'_>) {
+        let Some(most_ms) = self.talk_max_ms(ctx.now) else { return };
         let Some(peer) = self.peers.get_mut(&id) else { return };
         // Above its share a contact is served for notes of the user only (MSG-54).
-        let muted = peer.talk.ms(at.now) >= most_ms && !peer.is_talked_to(at.now);
+        let muted = peer.talk.ms(ctx.now) >= most_ms && !peer.is_talked_to(ctx.now);
         let news = core::mem::replace(&mut peer.muted, muted) != muted;
         let year_end = muted.then(|| peer.talk.year_end());
         if news || muted {
             // The client refuses an unknown contact, which it does not serve anyway.
-            let _ = self.feed_client(client::Input::Mute(id.0, muted), at);
+            let _ = self.feed_client(client::Input::Mute(id.0, muted), ctx);
         }
         if news {
-            at.step.set_timer(timer(YEAR | u64::from(id.0)), year_end);
-            at.step.show(Event::Contact(id));
+            ctx.effects.set_timer(timer(YEAR | u64::from(id.0)), year_end);
+            ctx.effects.show(Event::Contact(id));
         }
         // The user is notified when the share ends, not when it returns.
         if news && muted {
-            at.step.show(Event::Trouble(id, DeliveryProblem::Talk));
+            ctx.effects.show(Event::Trouble(id, DeliveryProblem::Talk));
         }
     }
 
     /// Starts the new yearly share of a contact.
-    fn turn_year(&mut self, id: ContactId, at: &mut At<'_>) {
-        let now = at.now;
-        self.update_peer(id, at.step, |peer| peer.talk.add(0, now));
-        self.update_mute(id, at);
+    fn turn_year(&mut self, id: ContactId, ctx: &mut Ctx<'_>) {
+        let now = ctx.now;
+        self.update_peer(id, ctx.effects, |peer| peer.talk.add(0, now));
+        self.update_mute(id, ctx);
     }
 
     /// Returns the next request to the driver.

@@ -6,7 +6,7 @@ use mezza_core::{Backend, Snapshot, StaticKey};
 
 use super::carrier::Carrier;
 use crate::error::DeviceError;
-use crate::io::{At, CarrierId};
+use crate::io::{CarrierId, Ctx};
 
 /// A set of carriers. A new set implements the first four methods and inherits the others.
 pub trait Port: Snapshot {
@@ -30,7 +30,7 @@ pub trait Port: Snapshot {
         &mut self,
         input: Self::Input,
         seals: &[&StaticKey],
-        at: &mut At<'_>,
+        ctx: &mut Ctx<'_>,
     ) -> Result<(), DeviceError>;
     /// Returns the next request to the driver, in order.
     fn poll(&mut self) -> Option<Self::Output>;

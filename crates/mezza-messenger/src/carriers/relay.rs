@@ -33,9 +33,9 @@ use crate::envelope::{self, SenderContext};
 use crate::error::{CallerError, CarrierError, DeviceError};
 use crate::evidence::WaitReason;
 use crate::io::{
-    Arrival, ArrivalOrigin, At, CarrierCaps, CarrierHides, CarrierId, ContactFacts, ContactId, Due,
-    Event, HelloPlace, LostPlace, MailboxId, News, ParcelId, Publication, Receiving, RecordKind,
-    RelayConnectionId, RequestId, Route, Step, key32,
+    Arrival, ArrivalOrigin, CarrierCaps, CarrierHides, CarrierId, ContactFacts, ContactId, Ctx,
+    Due, Effects, Event, HelloPlace, LostPlace, MailboxId, News, ParcelId, Publication, Receiving,
+    RecordKind, RelayConnectionId, RequestId, Route, key32,
 };
 use crate::note::RemoteMailbox;
 use crate::relay_wire::MailboxAddress;
@@ -206,50 +206,56 @@ impl<B: Backend> Relay<B> {
         self.mailboxes.values().any(|mailbox| mailbox.contact == Some(id) && mailbox.opened)
     }
 
-    fn update_peer(&mut self, id: ContactId, step: &mut Step, change: impl FnOnce(&mut RelayPeer)) {
+    fn update_peer(
+        &mut self,
+        id: ContactId,
+        effects: &mut Effects,
+        change: impl FnOnce(&mut RelayPeer),
+    ) {
         let peer = self.peers.entry(id).or_default();
         change(peer);
         let key = key32(id.0);
         match peer.stored_form() {
-            Some(value) => step.put(RecordKind::RelayPeer, key, value),
-            None => step.drop_row(RecordKind::RelayPeer, key),
+            Some(value) => effects.put(RecordKind::RelayPeer, key, value),
+            None => effects.drop_row(RecordKind::RelayPeer, key),
         }
     }
 
-    fn fetch_later(&mut self, id: ContactId, wait_ms: u64, at: &mut At<'_>) {
+    fn fetch_later(&mut self, id: ContactId, wait_ms: u64, ctx: &mut Ctx<'_>) {
         if let Some(peer) = self.peers.get_mut(&id) {
-            (peer.fetch, peer.fetch_after) = (None, at.now.plus_ms(wait_ms));
-            at.step.set_timer(timer(FETCH | u64::from(id.0)), Some(peer.fetch_after));
+            (peer.fetch, peer.fetch_after) = (None, ctx.now.plus_ms(wait_ms));
+            ctx.effects.set_timer(timer(FETCH | u64::from(id.0)), Some(peer.fetch_after));
         }
     }
 
     /// Connects to `relay` and keeps the connection.
-    fn connect_relay(&mut self, relay: &RelayEntry, by: Option<ContactId>, at: &mut At<'_>) {
-        if self.connections.mark_needed(relay, by, at.now) {
+    fn connect_relay(&mut self, relay: &RelayEntry, by: Option<ContactId>, ctx: &mut Ctx<'_>) {
+        if self.connections.mark_needed(relay, by, ctx.now) {
             self.outputs.push_back(RelayOutput::Connect { relay: relay.clone() });
-            at.step.set_timer(timer(IDLE), self.connections.next_idle(|relay| self.is_own(relay)));
+            ctx.effects
+                .set_timer(timer(IDLE), self.connections.next_idle(|relay| self.is_own(relay)));
         }
     }
 
-    fn on_up(&mut self, connection: RelayConnectionId, caps: CarrierCaps, at: &mut At<'_>) {
+    fn on_up(&mut self, connection: RelayConnectionId, caps: CarrierCaps, ctx: &mut Ctx<'_>) {
         let Some(known) = self.connections.connection_mut(connection) else { return };
         known.up = Some(caps);
         let entry = known.entry.clone();
         // Watches end with their connection and are requested again.
         self.mark_unwatched(connection);
-        self.connections.mark_needed(&entry, None, at.now);
+        self.connections.mark_needed(&entry, None, ctx.now);
         let ours = self.mailboxes.iter().filter(|(_, own)| own.relay.shares_connection(&entry));
         for id in ours.map(|(id, _)| *id).collect::<Vec<_>>() {
             self.ask_mailbox(id);
         }
         self.ask_closes(Some(connection));
         self.send_publication();
-        at.step.show_early(Event::Carrier(CarrierId::RELAY));
-        at.step.touch_all();
+        ctx.effects.show_early(Event::Carrier(CarrierId::RELAY));
+        ctx.effects.touch_all();
     }
 
     /// Handles a lost connection: every request on it is void.
-    fn on_down(&mut self, connection: RelayConnectionId, step: &mut Step) {
+    fn on_down(&mut self, connection: RelayConnectionId, effects: &mut Effects) {
         // A connection that this device closed reports its end as well.
         if !self.connections.mark_down(connection) {
             return;
@@ -257,7 +263,7 @@ impl<B: Backend> Relay<B> {
         self.mark_unwatched(connection);
         let gone = self.requests.take_where(|at, _| at == connection);
         self.return_parcels(gone);
-        step.show_early(Event::Carrier(CarrierId::RELAY));
+        effects.show_early(Event::Carrier(CarrierId::RELAY));
     }
 
     /// Returns the parcels of requests that will get no answer.
@@ -308,22 +314,22 @@ impl<B: Backend> Relay<B> {
         &mut self,
         input: RelayInput,
         seals: &[&StaticKey],
-        at: &mut At<'_>,
+        ctx: &mut Ctx<'_>,
     ) -> Result<(), DeviceError> {
         match input {
             RelayInput::Mail { mailbox, mail, envelope } => {
                 return self.on_mail(mailbox, mail, &envelope, seals);
             }
             RelayInput::Up { connection, level, demo } => {
-                self.on_up(connection, CarrierCaps { level, demo, ..CAPS }, at);
+                self.on_up(connection, CarrierCaps { level, demo, ..CAPS }, ctx);
             }
-            RelayInput::Down { connection } => self.on_down(connection, at.step),
-            RelayInput::Done { ticket } => return self.on_done(ticket, at),
+            RelayInput::Down { connection } => self.on_down(connection, ctx.effects),
+            RelayInput::Done { ticket } => return self.on_done(ticket, ctx),
             RelayInput::Refused { ticket, code, retry_s } => {
-                return self.on_refused(ticket, code, retry_s, at);
+                return self.on_refused(ticket, code, retry_s, ctx);
             }
             RelayInput::Bundle { ticket, bytes, one_time } => {
-                return self.on_bundle(ticket, bytes, one_time, at);
+                return self.on_bundle(ticket, bytes, one_time, ctx);
             }
             RelayInput::Displaced { mailbox, over } => {
                 if !self.mailboxes.contains_key(&mailbox) {
@@ -331,7 +337,7 @@ impl<B: Backend> Relay<B> {
                 }
                 let watch = if over { WatchState::Nobody } else { WatchState::Elsewhere };
                 let is_intro = self.mailboxes.get(&mailbox).is_some_and(OwnMailbox::is_intro);
-                self.set_watch(mailbox, watch, at.step);
+                self.set_watch(mailbox, watch, ctx.effects);
                 if over && is_intro {
                     // Another copy of this vault ran, so the relay may give out prekeys of that
                     // copy.
@@ -387,7 +393,7 @@ impl<B: Backend> Relay<B> {
         Ok(())
     }
 
-    fn on_done(&mut self, ticket: RequestId, at: &mut At<'_>) -> Result<(), DeviceError> {
+    fn on_done(&mut self, ticket: RequestId, ctx: &mut Ctx<'_>) -> Result<(), DeviceError> {
         // Each ticket is answered once. A second answer is refused and changes nothing (MSG-36).
         let (connection, request) =
             self.requests.take(ticket).ok_or(DeviceError::Carrier(CarrierError::NoSuchTicket))?;
@@ -396,10 +402,10 @@ impl<B: Backend> Relay<B> {
                 self.connections.count_landed(connection);
                 self.news.push_back(News::Handed { parcel, again: None });
             }
-            Request::Open(mailbox) => self.on_opened(mailbox, at.step),
-            Request::Publish => self.on_published(at.step),
-            Request::Watch(mailbox) => self.set_watch(mailbox, WatchState::Here, at.step),
-            Request::Close(mailbox) => self.on_closed(mailbox, at.step),
+            Request::Open(mailbox) => self.on_opened(mailbox, ctx.effects),
+            Request::Publish => self.on_published(ctx.effects),
+            Request::Watch(mailbox) => self.set_watch(mailbox, WatchState::Here, ctx.effects),
+            Request::Close(mailbox) => self.on_closed(mailbox, ctx.effects),
             Request::Fetch(..) => {}
         }
         Ok(())
@@ -410,41 +416,41 @@ impl<B: Backend> Relay<B> {
         ticket: RequestId,
         code: u8,
         retry_s: u16,
-        at: &mut At<'_>,
+        ctx: &mut Ctx<'_>,
     ) -> Result<(), DeviceError> {
         let (connection, request) =
             self.requests.take(ticket).ok_or(DeviceError::Carrier(CarrierError::NoSuchTicket))?;
         match request {
             Request::Put { parcel, contact, to, intro } => {
                 self.connections.count_landed(connection);
-                self.put_refused(parcel, code, retry_s, at);
+                self.put_refused(parcel, code, retry_s, ctx);
                 // The parcel is returned first, so that it can leave by another route.
                 if code == NO_SUCH_BOX {
-                    self.on_mailbox_lost(contact, to, intro, at.step);
+                    self.on_mailbox_lost(contact, to, intro, ctx.effects);
                 }
             }
             Request::Open(mailbox) | Request::Watch(mailbox) => {
-                self.mailbox_refused(mailbox, code, retry_s, at);
+                self.mailbox_refused(mailbox, code, retry_s, ctx);
             }
             // A mailbox that does not exist is as good as closed (MSG-125).
-            Request::Close(mailbox) if code == NO_SUCH_BOX => self.on_closed(mailbox, at.step),
-            Request::Publish | Request::Close(_) => self.try_later(retry_s, at),
+            Request::Close(mailbox) if code == NO_SUCH_BOX => self.on_closed(mailbox, ctx.effects),
+            Request::Publish | Request::Close(_) => self.try_later(retry_s, ctx),
             Request::Fetch(contact, _) if code == SLOW_DOWN => {
-                self.fetch_later(contact, u64::from(retry_s.max(1)) * Time::SECOND_MS, at);
+                self.fetch_later(contact, u64::from(retry_s.max(1)) * Time::SECOND_MS, ctx);
             }
-            Request::Fetch(contact, _) => self.fetch_later(contact, FETCH_AGAIN_MS, at),
+            Request::Fetch(contact, _) => self.fetch_later(contact, FETCH_AGAIN_MS, ctx),
         }
         Ok(())
     }
 
-    fn put_refused(&mut self, parcel: ParcelId, code: u8, retry_s: u16, at: &At<'_>) {
+    fn put_refused(&mut self, parcel: ParcelId, code: u8, retry_s: u16, ctx: &Ctx<'_>) {
         let (why, wait_s) = match code {
             NO_SUCH_BOX => return self.news.push_back(News::Returned([parcel].into())),
             BOX_FULL => (WaitReason::BoxFull, retry_s.max(1)),
             SLOW_DOWN => (WaitReason::Slow, retry_s.max(1)),
             _ => (WaitReason::Slow, REFUSED_AGAIN_S),
         };
-        let after = at.now.plus_ms(u64::from(wait_s) * Time::SECOND_MS);
+        let after = ctx.now.plus_ms(u64::from(wait_s) * Time::SECOND_MS);
         self.news.push_back(News::Refused { parcel, why, after });
     }
 
@@ -454,7 +460,7 @@ impl<B: Backend> Relay<B> {
         contact: ContactId,
         at: MailboxAddress,
         intro: bool,
-        step: &mut Step,
+        effects: &mut Effects,
     ) {
         let place = if intro { LostPlace::Intro } else { LostPlace::Current };
         if !intro {
@@ -462,7 +468,7 @@ impl<B: Backend> Relay<B> {
             if self.remote_mailbox(contact).is_none_or(|theirs| theirs.relay.address != at) {
                 return;
             }
-            self.update_peer(contact, step, |peer| peer.theirs = None);
+            self.update_peer(contact, effects, |peer| peer.theirs = None);
         }
         self.news.push_back(News::Lost { contact, place });
     }
@@ -472,14 +478,14 @@ impl<B: Backend> Relay<B> {
         ticket: RequestId,
         bytes: Vec<u8>,
         one_time: Option<OneTimePrekey>,
-        at: &mut At<'_>,
+        ctx: &mut Ctx<'_>,
     ) -> Result<(), DeviceError> {
         // A wrong ticket must not consume a request of another kind (MSG-36).
         let Some(Request::Fetch(contact, purpose)) = self.requests.get(ticket) else {
             return Err(DeviceError::Carrier(CarrierError::NoSuchTicket));
         };
         self.requests.take(ticket);
-        self.fetch_later(contact, FETCH_AGAIN_MS, at);
+        self.fetch_later(contact, FETCH_AGAIN_MS, ctx);
         self.news.push_back(News::Bundle { contact, purpose, bytes, one_time });
         Ok(())
     }

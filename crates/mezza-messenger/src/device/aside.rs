@@ -57,12 +57,12 @@ impl Aside {
     }
 
     /// Adds the identity key of a contact with quarantined rows.
-    pub fn belongs_to(&mut self, ik: &IdentityKey) {
+    pub fn add_identity(&mut self, ik: &IdentityKey) {
         self.identities.insert(*ik.as_bytes());
     }
 
     /// Returns true if a contact with this identity key has quarantined rows.
-    pub fn knows(&self, ik: &IdentityKey) -> bool {
+    pub fn has_identity(&self, ik: &IdentityKey) -> bool {
         self.identities.contains(ik.as_bytes())
     }
 
@@ -93,18 +93,22 @@ impl Aside {
     }
 
     /// Releases a row whose key is written again. This is allowed only for data that can be
-    /// obtained again: a bundle from the relay, a publication from the prekeys. The number of a
-    /// prekey is random and may equal an older one.
+    /// obtained again: a bundle from the relay, a publication from the prekeys, the pairing with a
+    /// guard from its owner, our name on links by chance. The number of a prekey is random and may
+    /// equal an older one. A coin has the key of the guard's slot, which the guard offers again.
     pub fn mark_replaced(&mut self, kind: RecordKind, key: &[u8]) {
         if self.holds(kind, key) {
-            let again = matches!(kind, RecordKind::Bundle | RecordKind::Prekey);
+            let again = matches!(
+                kind,
+                RecordKind::Bundle | RecordKind::Prekey | RecordKind::Guard | RecordKind::LinkOwn
+            );
             debug_assert!(again, "{kind:?}: a record that was quarantined is written over");
             self.rows.remove(&(kind, key.to_vec()));
         }
     }
 
     /// Releases the rows of a part whose content is stored elsewhere.
-    pub fn let_go(&mut self, part: Part) {
+    pub fn release_part(&mut self, part: Part) {
         self.rows.retain(|_, (other, _)| *other != part);
     }
 
@@ -170,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_that_is_written_anew_is_held_no_more() {
+    fn a_record_that_is_written_again_is_released() {
         let mut aside = Aside::default();
         aside.add(Part::Bundles, RecordKind::Bundle, key(7), 9);
         aside.add(Part::Prekeys, RecordKind::Prekey, key(7), 9);
@@ -199,14 +203,14 @@ mod tests {
     }
 
     #[test]
-    fn whose_contact_is_here_is_known() {
+    fn the_identity_key_of_a_quarantined_contact_is_found() {
         let mut aside = Aside::default();
-        aside.belongs_to(&ik(3));
-        assert!(aside.knows(&ik(3)) && !aside.knows(&ik(4)));
+        aside.add_identity(&ik(3));
+        assert!(aside.has_identity(&ik(3)) && !aside.has_identity(&ik(4)));
     }
 
     #[test]
-    fn the_digest_is_that_of_parcels_to_nobody_knows_whom() {
+    fn the_digest_covers_parcels_of_unknown_contacts() {
         let mut aside = Aside::default();
         aside.add(Part::Notes, RecordKind::Note, key(1), 9);
         aside.add(Part::Parcels, RecordKind::Held, key(2), 9);
@@ -224,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn the_person_is_shown_each_part_with_its_name_and_counts() {
+    fn the_view_has_each_part_with_its_name_and_counts() {
         let mut aside = Aside::default();
         aside.name_part(BOB, "bob".into());
         aside.add(BOB, RecordKind::Contact, key(1), 10);

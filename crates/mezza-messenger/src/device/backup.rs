@@ -1,10 +1,10 @@
-//! Contents of a device for a backup. Nothing here changes anything.
+//! Contents of a device for a backup. The functions of this file change nothing.
 
 pub mod restore;
 
 use mezza_core::Backend;
 
-use super::{DeviceOver, Parts};
+use super::{Components, DeviceOver};
 use crate::backup::{BackupContact, BackupIdentity, BackupNetwork, BackupNote, BackupWindow};
 use crate::carriers::{CarrierSet, Port};
 use crate::contacts::{Contact, ContactPhase};
@@ -12,14 +12,14 @@ use crate::io::ContactId;
 use crate::threads::StoredNote;
 use crate::view::ContactState;
 
-/// The contents of a device that go into a backup. Each call gives the same values in the same order, as
+/// The contents of a device for a backup. Each call returns the same values in the same order, as
 /// long as the device does not change.
-pub struct BackupView<'a, P: Port>(&'a Parts<P>);
+pub struct BackupView<'a, P: Port>(&'a Components<P>);
 
 impl<'a, P: Port> BackupView<'a, P> {
-    /// The contents of this device.
+    /// Returns the contents of this device.
     pub fn new(device: &'a DeviceOver<P>) -> Self {
-        Self(&device.parts)
+        Self(&device.components)
     }
 
     /// Returns the identity, with its private key.
@@ -29,17 +29,18 @@ impl<'a, P: Port> BackupView<'a, P> {
 
     /// Returns all contacts, by ascending number.
     pub fn contacts(&self) -> impl Iterator<Item = BackupContact> {
-        self.0.contacts.iter().map(|(id, contact)| contact_of(self.0, id, contact))
+        self.0.contacts.iter().map(|(id, contact)| self.0.describe_for_backup(id, contact))
     }
 
     /// Returns all notes that never had a timer, by ascending number.
     pub fn notes(&self) -> impl Iterator<Item = BackupNote> {
-        // A backup cannot forget: a note with a timer stays out of it (BACKUP-3).
+        // A backup cannot delete a note at its end, so it contains no notes with a timer
+        // (BACKUP-3).
         let lasting = self.0.threads.iter().filter(|(_, note)| note.timer_s == 0);
-        lasting.map(|(id, note)| BackupNote { id, ..note_of(note) })
+        lasting.map(|(id, note)| BackupNote { id, ..describe_note(note) })
     }
 
-    /// Returns what has arrived of each era of each contact.
+    /// Returns the numbers that have arrived, by contact and era.
     pub fn windows(&self) -> impl Iterator<Item = BackupWindow> {
         self.0.threads.windows().map(|(contact, (arrived, read))| BackupWindow {
             contact,
@@ -56,26 +57,30 @@ impl<B: Backend> BackupView<'_, CarrierSet<B>> {
     }
 }
 
-fn contact_of<P: Port>(parts: &Parts<P>, id: ContactId, contact: &Contact) -> BackupContact {
-    BackupContact {
-        id,
-        card: contact.card.clone(),
-        petname: contact.petname.clone(),
-        verified: contact.verified,
-        policy: contact.policy.clone(),
-        state: match contact.phase {
-            ContactPhase::Held => ContactState::Held,
-            ContactPhase::Asked => ContactState::Asked,
-            ContactPhase::Open => ContactState::Open,
-            ContactPhase::Request => ContactState::Request,
-        },
-        blocked: contact.blocked,
-        own_era: super::contact::own_era(parts, id),
-        next_seq: parts.outbox.next_seq(id),
+impl<P: Port> Components<P> {
+    /// Returns the form of a contact in a backup.
+    fn describe_for_backup(&self, id: ContactId, contact: &Contact) -> BackupContact {
+        BackupContact {
+            id,
+            card: contact.card.clone(),
+            petname: contact.petname.clone(),
+            verified: contact.verified,
+            policy: contact.policy.clone(),
+            state: match contact.phase {
+                ContactPhase::Held => ContactState::Held,
+                ContactPhase::Asked => ContactState::Asked,
+                ContactPhase::Open => ContactState::Open,
+                ContactPhase::Request => ContactState::Request,
+            },
+            blocked: contact.blocked,
+            own_era: self.own_era(id),
+            next_seq: self.outbox.next_seq(id),
+        }
     }
 }
 
-fn note_of(note: &StoredNote) -> BackupNote {
+/// Returns the form of a note in a backup, without its number.
+fn describe_note(note: &StoredNote) -> BackupNote {
     BackupNote {
         id: crate::io::NoteId(0),
         contact: note.contact,
@@ -93,5 +98,6 @@ fn note_of(note: &StoredNote) -> BackupNote {
         seen: note.seen,
         voided: note.voided,
         facts: note.facts.clone(),
+        life: note.life,
     }
 }

@@ -6,14 +6,14 @@
 //! mac = MAC(k, "mezza/knock" | note)  k = H_32("mezza/knock key", X25519(IK_a, IK_b), IK_a, IK_b, binding)
 //! ```
 //!
-//! Each side can compute the MAC, so a knock proves its writer to the reader and to nobody else.
+//! Each side can compute the MAC, so a knock proves its writer to the reader alone.
 //! The reader answers by an ordinary X3DH with the bundle inside.
 
 use mezza_core::{Backend, PublicKey, StaticKey, Wiping, blake2b, labelled_hash};
 use mezza_ratchet::IdentityKey;
 use subtle::ConstantTimeEq;
 
-use super::Parts;
+use super::Components;
 use crate::card::Card;
 use crate::carriers::Port;
 use crate::io::Incoming;
@@ -32,7 +32,7 @@ pub(super) struct KnockSides<'a> {
     pub reader: &'a IdentityKey,
 }
 
-/// Returns the MAC of a note for these two sides and this envelope; `None` if the keys have no
+/// Returns the MAC of a note for these two sides and this envelope, or `None` if the keys have no
 /// common secret.
 pub(super) fn compute_mac<B: Backend>(
     sides: &KnockSides<'_>,
@@ -49,27 +49,44 @@ pub(super) fn compute_mac<B: Backend>(
     Some(mac)
 }
 
-/// Checks a knock. Returns its note, and the identity and card of its writer.
-pub(super) fn open_knock<P: Port>(
-    parts: &Parts<P>,
-    knock: Incoming<'_>,
-) -> Option<(Note, IdentityKey, Card)> {
-    let (body, mac) = knock.bytes.split_last_chunk::<MAC_BYTES>()?;
-    // Without a binding a knock could be moved to another envelope (HIBE-54).
-    if knock.outer.len() != BINDING_BYTES {
-        return None;
+/// A knock. Its MAC is unchecked before [`Components::is_genuine`].
+pub(super) struct Knock<'a> {
+    pub note: Note,
+    /// The identity key of the writer, from its card.
+    pub ik: IdentityKey,
+    pub card: Card,
+    body: &'a [u8],
+    mac: &'a [u8; MAC_BYTES],
+    binding: &'a [u8],
+}
+
+impl<P: Port> Components<P> {
+    /// Returns the knock in these bytes, or `None` if it is malformed or contains our own card.
+    pub(super) fn read_knock<'a>(&self, incoming: Incoming<'a>) -> Option<Knock<'a>> {
+        let (body, mac) = incoming.bytes.split_last_chunk::<MAC_BYTES>()?;
+        let binding = incoming.outer;
+        // Without a binding a knock could be moved to another envelope (HIBE-54).
+        if binding.len() != BINDING_BYTES {
+            return None;
+        }
+        let note = Note::decode(body).ok()?;
+        let card = card_in(&note)?;
+        let ik = *card.ik();
+        if ik == self.profile.identity().public_key() {
+            return None;
+        }
+        Some(Knock { note, ik, card, body, mac, binding })
     }
-    let note = Note::decode(body).ok()?;
-    let card = card_in(&note)?;
-    let ik = *card.ik();
-    let own = parts.profile.identity();
-    let reader = own.public_key();
-    if ik == reader {
-        return None;
+
+    /// Returns true if the owner of the card has written the knock for us and for its envelope.
+    pub(super) fn is_genuine(&self, knock: &Knock<'_>) -> bool {
+        let own = self.profile.identity();
+        let reader = own.public_key();
+        let writer = &knock.ik;
+        let sides = KnockSides { own: own.pair(), other: writer, writer, reader: &reader };
+        let expected = compute_mac::<P::Backend>(&sides, knock.binding, knock.body);
+        expected.is_some_and(|expected| bool::from(expected.ct_eq(knock.mac)))
     }
-    let sides = KnockSides { own: own.pair(), other: &ik, writer: &ik, reader: &reader };
-    let expected = compute_mac::<P::Backend>(&sides, knock.outer, body)?;
-    bool::from(expected.ct_eq(mac)).then_some((note, ik, card))
 }
 
 /// Returns the card in the hello of a note, or `None` if there is none or the card is malformed.

@@ -1,10 +1,10 @@
 //! Loads a device from stored rows, and writes all rows.
 //!
 //! ```text
-//! rows -> profile (without it there is nobody to be)
-//!      -> prekeys | people | notes -> parcels | undecrypted | what carriers have
-//!              a row that does not load -> aside, with what cannot do without it
-//!      -> what can stand in for it is made -> start
+//! rows -> profile (a device without it does not load)
+//!      -> prekeys | people | notes -> parcels | undecrypted | rows of carriers
+//!              a row that does not load is quarantined with the rows that depend on it
+//!      -> substitutes for quarantined rows -> start
 //! ```
 
 mod mend;
@@ -16,14 +16,14 @@ use alloc::vec::Vec;
 
 use mezza_core::{DecodeError, PortableBackend, Wiping};
 
-use super::Parts;
 use super::aside::Aside;
+use super::{Components, Turn};
 use crate::carriers::Port;
 use crate::contacts::Contact;
 use crate::error::LoadError;
 use crate::io::{
-    At, ContactId, NoteId, ParcelId, Publication, RecordChange, RecordKind, RecordOwner, RowFate,
-    RowsByKey, Step, StoredRecord, StoredRows, Unread, fits_vault, id32, id64,
+    ContactId, Ctx, Effects, NoteId, ParcelId, Publication, RecordChange, RecordKind, RecordOwner,
+    RowFate, RowsByKey, StoredRecord, StoredRows, Unread, fits_vault, id32, id64,
 };
 use crate::outbox::{Aftermath, Lane, Parcel};
 use crate::profile::Profile;
@@ -31,158 +31,180 @@ use crate::sessions::{HeldBundle, Renewal, ReplayCache, Undecrypted};
 use crate::threads::{Quota, StoredNote, read_windows, write_windows};
 use crate::view::Part;
 
-/// Puts a device together. What does not load is quarantined, and everything else is there.
-pub(super) fn load_device<P: Port>(
+/// Loads the components of a device. Rows that do not load are quarantined.
+///
+/// # Errors
+/// The profile is missing or does not load.
+pub(super) fn load_components<P: Port>(
     carriers: P,
     records: impl IntoIterator<Item = StoredRecord>,
     unread: &[Unread],
-    at: &mut At<'_>,
-) -> Result<Parts<P>, LoadError> {
+    ctx: &mut Ctx<'_>,
+) -> Result<Components<P>, LoadError> {
     let mut stored = StoredRows::new(records, unread);
-    let profile = load_profile::<P>(&mut stored, at)?;
-    let mut parts = Parts::new(profile, carriers);
+    let profile = load_profile::<P>(&mut stored, ctx)?;
+    let mut components = Components::new(profile, carriers);
     // Rows that did not open are added first, because they decide which other rows can be trusted.
-    parts.aside.add_unread(unread);
-    prekeys::load_prekeys(&mut parts, &mut stored, at);
-    let notes = stored.take_kind(RecordKind::Note);
-    people::load_people(&mut parts, &mut stored, &notes, at);
-    load_bundles(&mut parts, stored.take_kind(RecordKind::Bundle));
-    // Notes are loaded before parcels, because a parcel takes its lowest level from its note.
-    load_notes(&mut parts, notes, at);
-    load_parcels(&mut parts, stored.take_kind(RecordKind::Parcel), at);
-    load_undecrypted(&mut parts, stored.take_kind(RecordKind::Held), at);
-    load_carriers(&mut parts, &mut stored, at);
-    let known: Vec<ContactId> = parts.contacts.iter().map(|(id, _)| id).collect();
-    // Carriers serve no contact before this call.
-    for id in known {
-        super::contact::update_levels(&mut parts, id, at);
-    }
-    // Rows without an owner stay in the store and are shown (MSG-42).
-    stored.into_rest().for_each(|row| parts.aside.add_unloaded(row));
-    mend::replace_lost(&mut parts, at);
-    Ok(parts)
+    components.aside.add_unread(unread);
+    Turn::new(&mut components, ctx.reborrow()).load_rows(stored);
+    Ok(components)
 }
 
 fn load_profile<P: Port>(
     stored: &mut StoredRows<'_>,
-    at: &mut At<'_>,
+    ctx: &mut Ctx<'_>,
 ) -> Result<Profile, LoadError> {
     let row = stored.take_one(RecordKind::Profile, &[]).ok_or(LoadError::Empty)?;
     let (profile, mailbox) = Profile::read::<P::Backend>(&row).map_err(LoadError::Profile)?;
     if let Some(mailbox) = mailbox {
-        profile.store(at.step);
+        profile.store(ctx.effects);
         for (kind, key, row) in older::next_mailbox(mailbox) {
-            at.step.put(kind, key.clone(), Wiping::new(row.to_vec()));
+            ctx.effects.put(kind, key.clone(), Wiping::new(row.to_vec()));
             stored.put(kind, key, row);
         }
     }
     Ok(profile)
 }
 
-/// Returns the part of a contact that did not load.
+/// Returns the part of a contact or inviter that did not load.
 fn part_of(aside: &Aside, id: ContactId) -> Part {
-    let guest = Part::Inviter(id);
-    if aside.has_part(guest) { guest } else { Part::Contact(id) }
+    let inviter = Part::Inviter(id);
+    if aside.has_part(inviter) { inviter } else { Part::Contact(id) }
 }
 
-fn load_carriers<P: Port>(parts: &mut Parts<P>, stored: &mut StoredRows<'_>, at: &mut At<'_>) {
-    let Parts { carriers, contacts, aside, .. } = parts;
-    let carriers = carriers.all_carriers_mut();
-    let known = |id| contacts.holds(id);
-    for mut row in carriers.flat_map(|one| one.load_own_rows(stored, &known, at)) {
-        if let Part::Contact(id) = row.part {
-            row.part = part_of(aside, id);
+impl<P: Port> Turn<'_, P> {
+    /// Loads all rows, except the profile.
+    fn load_rows(&mut self, mut stored: StoredRows<'_>) {
+        self.load_prekeys(&mut stored);
+        let notes = stored.take_kind(RecordKind::Note);
+        self.load_people(&mut stored, &notes);
+        self.load_bundles(stored.take_kind(RecordKind::Bundle));
+        // Notes are loaded before parcels, because a parcel takes its lowest level from its note.
+        self.load_notes(notes);
+        self.load_parcels(stored.take_kind(RecordKind::Parcel));
+        self.load_undecrypted(stored.take_kind(RecordKind::Held));
+        self.load_carriers(&mut stored);
+        let known: Vec<ContactId> = self.device.contacts.iter().map(|(id, _)| id).collect();
+        // Carriers serve no contact before this call.
+        for id in known {
+            self.update_levels(id);
         }
-        aside.add_unloaded(row);
+        // Rows without an owner stay in the store and are shown (MSG-42).
+        stored.into_rest().for_each(|row| self.device.aside.add_unloaded(row));
+        self.replace_quarantined();
     }
-}
 
-fn load_bundles<P: Port>(parts: &mut Parts<P>, rows: RowsByKey) {
-    for (key, value) in rows {
-        let read = id32(&key).and_then(|id| Ok((ContactId(id), HeldBundle::read(&value)?)));
-        match read {
-            Ok((id, held)) if parts.contacts.holds(id) => parts.sessions.load_held(id, held),
-            _ => parts.aside.add(Part::Bundles, RecordKind::Bundle, key, value.len()),
-        }
-    }
-}
-
-fn load_notes<P: Port>(parts: &mut Parts<P>, rows: RowsByKey, at: &mut At<'_>) {
-    for (key, value) in rows {
-        let id = id64(&key);
-        if let Ok(id) = id {
-            // A number that was used once is never used again, even if its row is damaged.
-            parts.profile.skip_note(id);
-        }
-        let part = match id.and_then(|id| Ok((NoteId(id), StoredNote::read(&value)?))) {
-            Ok((id, note)) if parts.contacts.holds(note.contact) => {
-                parts.threads.load_note(id, note, at.step);
-                continue;
+    fn load_carriers(&mut self, stored: &mut StoredRows<'_>) {
+        let Components { carriers, contacts, aside, .. } = &mut *self.device;
+        let carriers = carriers.all_carriers_mut();
+        let known = |id| contacts.holds(id);
+        for mut row in carriers.flat_map(|one| one.load_own_rows(stored, &known, &mut self.ctx)) {
+            if let Part::Contact(id) = row.part {
+                row.part = part_of(aside, id);
             }
-            Ok((_, note)) => part_of(&parts.aside, note.contact),
-            Err(_) => Part::Notes,
-        };
-        parts.aside.add(part, RecordKind::Note, key, value.len());
+            aside.add_unloaded(row);
+        }
     }
-}
 
-/// A parcel whose note is not there is quarantined: the note has the pin under which it leaves.
-fn load_parcels<P: Port>(parts: &mut Parts<P>, rows: RowsByKey, at: &mut At<'_>) {
-    for (key, value) in rows {
-        let read = id64(&key).and_then(|id| Ok((ParcelId(id), Parcel::read(&value)?)));
-        let part = match read {
-            Ok((id, parcel)) => {
-                let known = parts.contacts.holds(parcel.contact);
-                // Without its note the lowest level of a parcel is unknown, so it may not leave
-                // (P4).
-                if known && parcel.note.is_none_or(|note| parts.threads.get(note).is_some()) {
-                    let form = parcel.write();
-                    if form[..] != value[..] {
-                        // The row is in the form of an earlier version, so it is written again.
-                        at.step.put(RecordKind::Parcel, key, form);
-                    }
-                    parts.outbox.load_parcel(id, parcel, at.now, at.step);
+    fn load_bundles(&mut self, rows: RowsByKey) {
+        for (key, value) in rows {
+            let read = id32(&key).and_then(|id| Ok((ContactId(id), HeldBundle::read(&value)?)));
+            match read {
+                Ok((id, held)) if self.device.contacts.holds(id) => {
+                    self.device.sessions.load_held(id, held);
+                }
+                _ => self.device.aside.add(Part::Bundles, RecordKind::Bundle, key, value.len()),
+            }
+        }
+    }
+
+    fn load_notes(&mut self, rows: RowsByKey) {
+        for (key, value) in rows {
+            let id = id64(&key);
+            if let Ok(id) = id {
+                // A number that was used once is never used again, even if its row is damaged.
+                self.device.profile.skip_note(id);
+            }
+            let part = match id.and_then(|id| Ok((NoteId(id), StoredNote::read(&value)?))) {
+                Ok((id, note)) if self.device.contacts.holds(note.contact) => {
+                    self.device.threads.load_note(id, note, self.ctx.effects);
                     continue;
                 }
-                if known { Part::Notes } else { part_of(&parts.aside, parcel.contact) }
-            }
-            Err(_) => Part::Parcels,
-        };
-        parts.aside.add(part, RecordKind::Parcel, key, value.len());
+                Ok((_, note)) => part_of(&self.device.aside, note.contact),
+                Err(_) => Part::Notes,
+            };
+            self.device.aside.add(part, RecordKind::Note, key, value.len());
+        }
     }
-    parts.outbox.skip_parcel(parts.aside.next_number(RecordKind::Parcel).saturating_sub(1));
+
+    /// Loads parcels. A parcel whose note is missing is quarantined, because the note has the
+    /// lowest level at which the parcel may leave.
+    fn load_parcels(&mut self, rows: RowsByKey) {
+        for (key, value) in rows {
+            let read = id64(&key).and_then(|id| Ok((ParcelId(id), Parcel::read(&value)?)));
+            let part = match read {
+                Ok((id, parcel)) => {
+                    let known = self.device.contacts.holds(parcel.contact);
+                    // Without its note the lowest level of a parcel is unknown, so it may not leave
+                    // (P4).
+                    if known
+                        && parcel.note.is_none_or(|note| self.device.threads.get(note).is_some())
+                    {
+                        let form = parcel.write();
+                        if form[..] != value[..] {
+                            // The row is in the form of an earlier version, so it is written again.
+                            self.ctx.effects.put(RecordKind::Parcel, key, form);
+                        }
+                        self.device.outbox.load_parcel(id, parcel, self.ctx.now, self.ctx.effects);
+                        continue;
+                    }
+                    if known { Part::Notes } else { part_of(&self.device.aside, parcel.contact) }
+                }
+                Err(_) => Part::Parcels,
+            };
+            self.device.aside.add(part, RecordKind::Parcel, key, value.len());
+        }
+        self.device
+            .outbox
+            .skip_parcel(self.device.aside.next_number(RecordKind::Parcel).saturating_sub(1));
+    }
+
+    fn load_undecrypted(&mut self, rows: RowsByKey) {
+        for (key, value) in rows {
+            let read = id64(&key).and_then(|id| Ok((id, Undecrypted::read(&value)?)));
+            let part = match read {
+                Ok((id, kept)) if self.device.contacts.holds(kept.contact) => {
+                    self.device.sessions.load_undecrypted(id, kept, self.ctx.effects);
+                    continue;
+                }
+                Ok((_, kept)) => part_of(&self.device.aside, kept.contact),
+                Err(_) => Part::Parcels,
+            };
+            self.device.aside.add(part, RecordKind::Held, key, value.len());
+        }
+        self.device
+            .sessions
+            .skip_undecrypted(self.device.aside.next_number(RecordKind::Held).saturating_sub(1));
+    }
 }
 
-fn load_undecrypted<P: Port>(parts: &mut Parts<P>, rows: RowsByKey, at: &mut At<'_>) {
-    for (key, value) in rows {
-        let read = id64(&key).and_then(|id| Ok((id, Undecrypted::read(&value)?)));
-        let part = match read {
-            Ok((id, kept)) if parts.contacts.holds(kept.contact) => {
-                parts.sessions.load_undecrypted(id, kept, at.step);
-                continue;
-            }
-            Ok((_, kept)) => part_of(&parts.aside, kept.contact),
-            Err(_) => Part::Parcels,
+impl<P: Port> Components<P> {
+    /// Returns every row as it is stored, except quarantined rows and the rows of the mixnet
+    /// client.
+    pub(super) fn collect_records(&self) -> Vec<RecordChange> {
+        let mut effects = Effects::default();
+        self.profile.store(&mut effects);
+        self.contacts.put_records(&mut effects);
+        self.threads.put_records(&mut effects);
+        self.sessions.records(&mut effects);
+        self.outbox.put_records(&mut effects);
+        self.carriers.all_carriers().for_each(|one| one.put_records(&mut effects));
+        let put = |((kind, key), fate)| match fate {
+            RowFate::Put(bucket, value) => Some(RecordChange::Put { kind, key, bucket, value }),
+            RowFate::Drop => None,
         };
-        parts.aside.add(part, RecordKind::Held, key, value.len());
+        effects.rows.into_iter().filter_map(put).collect()
     }
-    parts.sessions.skip_undecrypted(parts.aside.next_number(RecordKind::Held).saturating_sub(1));
-}
-
-/// Returns every row as it is stored, except quarantined rows and the rows of the mixnet client.
-pub(super) fn collect_records<P: Port>(parts: &Parts<P>) -> Vec<RecordChange> {
-    let mut step = Step::default();
-    parts.profile.store(&mut step);
-    parts.contacts.put_records(&mut step);
-    parts.threads.put_records(&mut step);
-    parts.sessions.records(&mut step);
-    parts.outbox.put_records(&mut step);
-    parts.carriers.all_carriers().for_each(|one| one.put_records(&mut step));
-    let put = |((kind, key), fate)| match fate {
-        RowFate::Put(bucket, value) => Some(RecordChange::Put { kind, key, bucket, value }),
-        RowFate::Drop => None,
-    };
-    step.rows.into_iter().filter_map(put).collect()
 }
 
 /// Returns true if a changed row loads at the next start and encodes to the same bytes (MSG-43).

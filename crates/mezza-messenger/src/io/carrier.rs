@@ -13,6 +13,7 @@ use super::{ContactId, DeliveryProblem};
 use crate::card::{Card, RelayEntry};
 use crate::evidence::WaitReason;
 use crate::note::{Item, RemoteMailbox};
+use crate::policy::NoteLife;
 
 /// A carrier, by its number in stored forms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -63,7 +64,7 @@ impl CarrierId {
     }
 }
 
-/// Present abilities of a carrier, used by policy, texts and pages.
+/// Present properties of a carrier, used by policy, texts and pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CarrierCaps {
     /// Bytes of one piece.
@@ -95,14 +96,15 @@ pub struct CarrierCaps {
     pub noise: Option<NoiseGrade>,
 }
 
-/// Grade of protection by a carrier's noise, used by all texts about it (MSG-122).
+/// Grade of protection by a carrier's noise, used by all texts about it (MSG-122). Noise promises
+/// differential privacy with parameters epsilon and delta.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoiseGrade {
-    /// The noise promises nothing, or does not keep its promise.
+    /// The noise promises no privacy, or is too small for the privacy that it promises.
     Nothing,
-    /// The noise keeps its own promise, which is below the standard level.
+    /// The noise is large enough for its promise, which is below the standard level.
     Weak,
-    /// The noise keeps the promise of the standard level.
+    /// The noise is large enough for the standard level of privacy.
     Standard,
 }
 
@@ -155,9 +157,9 @@ pub struct CarrierConnection {
     pub own: bool,
     /// True if the connection is up.
     pub up: bool,
-    /// Numbers of our mailboxes there.
+    /// Counts of our mailboxes there.
     pub places: Places,
-    /// The mailboxes left there, if the relay was replaced.
+    /// Our remaining mailboxes there, if the relay was replaced.
     pub left: Option<LeftRelay>,
     /// Abilities of the connection.
     pub caps: CarrierCaps,
@@ -171,12 +173,12 @@ pub struct LeftRelay {
     pub read: u32,
     /// Number of mailboxes that are not read any more, and whose tokens wait for CLOSE.
     pub closing: u32,
-    /// Time until which the last mailbox is read; without one, time at which the last token is
-    /// dropped.
+    /// Time until which the last mailbox is read. If none is read any more: time at which the last
+    /// token is dropped.
     pub until: Time,
 }
 
-/// Numbers of our mailboxes at a relay, as the relay reported them.
+/// Counts of our mailboxes at a relay, as the relay reported them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Places {
     /// Number of all mailboxes.
@@ -277,15 +279,18 @@ pub struct RouteTerms {
     pub pin: u8,
     /// True if a note of the user is to leave; false for items that the device owes.
     pub is_user_note: bool,
+    /// The life that the user chose for the note or its conversation; `None` for no choice. Only
+    /// carriers whose parcels other devices carry use it.
+    pub life: Option<NoteLife>,
 }
 
-/// Why a way cannot be taken now.
+/// The reason why no route to a contact is usable now.
 pub enum Missing {
     /// The note must wait.
     Wait(WaitReason),
     /// A session is missing; a bundle must be fetched first.
     Session,
-    /// A first message of a special form is needed.
+    /// A first message of a special form (an invitation) is needed.
     First(FirstTerms),
 }
 
@@ -297,7 +302,7 @@ pub struct FirstTerms {
     pub bytes: usize,
     /// Items of the invitation.
     pub items: Vec<Item>,
-    /// Milliseconds that the invitation may travel after the end of its bundle.
+    /// Milliseconds that the invitation may remain on its way after its bundle has expired.
     pub beyond_ms: u64,
 }
 
@@ -334,8 +339,8 @@ pub struct ParcelId(pub u64);
 
 snapshot!(struct ParcelId(id));
 
-/// A parcel that must not leave any more. A carrier may have had it since before a restart and then
-/// identifies it by its bytes.
+/// A parcel that must not leave any more. A carrier that got it before a restart recognises it by
+/// its bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dropped {
     /// Number of the parcel.
@@ -344,12 +349,14 @@ pub struct Dropped {
     pub contact: ContactId,
     /// Bytes of the parcel.
     pub bytes: Vec<u8>,
+    /// True if the parcel contains the root of mixnet chains and is lost, not only recalled.
+    pub loses_root: bool,
 }
 
 /// The extent of the state that a carrier must forget about a contact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Forget {
-    /// Only the state shared with the contact's device.
+    /// Only the state that is shared with the contact's device, such as the chains in the mixnet.
     Chains,
     /// All state of the contact.
     All,
@@ -363,7 +370,7 @@ pub struct Publication {
     /// One-time keys to add to the stock.
     pub one_time: Vec<OneTimePrekey>,
     /// True if the relay should delete the old stock first. The flag is sent once and not stored:
-    /// repeated after a crash, it would put one-time keys back that were already given out.
+    /// repeated after a crash, it would offer one-time keys again that were already given out.
     pub replace: bool,
 }
 

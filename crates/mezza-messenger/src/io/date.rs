@@ -7,9 +7,9 @@ use mezza_core::Time;
 pub struct DateStep {
     /// Milliseconds by which the date moved; negative if it was set back.
     pub by_ms: i64,
-    /// Start of the doubt about the date, if it began at a restart. The time that had passed before
-    /// that restart is unknown, so earlier times are not moved. `None` if all times were taken with
-    /// the date that is corrected now.
+    /// Start of the time in which the date was uncertain, if that began at a restart. How much time
+    /// had passed before that restart is unknown, so earlier times are not moved. `None` if all
+    /// times were taken with the date that is corrected now.
     pub since: Option<Time>,
 }
 
@@ -26,7 +26,7 @@ impl DateStep {
         if is_known { self.shift_running(at) } else { at }
     }
 
-    /// Returns the corrected form of a time that was taken since the start and is only in memory.
+    /// Returns the corrected form of a time that was taken since the start and is not stored.
     pub(crate) fn shift_running(&self, at: Time) -> Time {
         let by_ms = self.by_ms.unsigned_abs();
         match self.by_ms {

@@ -12,6 +12,7 @@ impl fmt::Debug for Command {
             Self::Cancel { .. } => "Cancel",
             Self::Forget { .. } => "Forget",
             Self::SendAgain { .. } => "SendAgain",
+            Self::LowerLevel { .. } => "LowerLevel",
             Self::Seen { .. } => "Seen",
             Self::Accept { .. } => "Accept",
             Self::Refuse { .. } => "Refuse",

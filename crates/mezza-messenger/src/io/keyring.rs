@@ -1,4 +1,5 @@
-//! A step of a keyring that forgets: rows sealed under keys that lie in one small file.
+//! A step of the mesh keyring. Its rows are sealed under keys that lie in one small file, so that
+//! replacing this file forgets keys.
 
 use alloc::vec::Vec;
 
@@ -12,7 +13,7 @@ use super::{RecordChange, WriteBatch};
 pub struct KeyringStep {
     /// The number of this state.
     pub generation: u64,
-    /// Rows that the keyring names.
+    /// Rows that the new keyring refers to.
     pub before: WriteBatch,
     /// The keyring, which replaces the earlier one as a whole. The driver seals it.
     pub keyring: Wiping<Vec<u8>>,

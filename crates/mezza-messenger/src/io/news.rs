@@ -39,7 +39,7 @@ pub enum News {
     },
     /// A carrier was removed, with all state that it shared with these contacts.
     Left(CarrierId, Vec<ContactId>),
-    /// These parcels are no longer with the carrier, and their fate is unknown.
+    /// The carrier no longer has these parcels, and it is unknown whether they were sent.
     Returned(Vec<ParcelId>),
     /// The level of a carrier changed.
     Level(CarrierId, u8),
@@ -77,7 +77,7 @@ pub enum News {
     Greet(ContactId),
     /// An invited contact called for our identity.
     Called(ContactId),
-    /// Our card lacks a part of a carrier.
+    /// Our card lacks the current part of a carrier.
     CardPart,
     /// An invitation expired without an answer of ours.
     InviterGone(ContactId),

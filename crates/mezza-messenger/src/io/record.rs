@@ -46,8 +46,8 @@ impl fmt::Debug for RecordChange {
     }
 }
 
-/// A stored row that the store could not open. Its key is sealed with its value, so its place
-/// within its kind is unknown.
+/// A stored row that the store could not open. Its key is sealed with its value, so only its kind
+/// is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unread {
     /// The kind, which is stored in clear next to the sealed part; `None` if this version does not
@@ -72,10 +72,10 @@ pub enum RecordOwner {
     Later,
 }
 
-/// The form of the keys of a kind.
+/// The form of the row keys of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum KeyForm {
-    /// Empty key; the kind has one row.
+    /// An empty key; the kind has only one row.
     One,
     /// The number of a contact, 4 bytes, followed by bytes of the owner. The rows of one contact
     /// load together or not at all. An empty key is a row of the owner itself.
@@ -130,7 +130,6 @@ const LINK: RecordOwner = RecordOwner::Carrier(CarrierId::LINK);
 const MESH: RecordOwner = RecordOwner::Carrier(CarrierId::MESH);
 const MIXNET: RecordOwner = RecordOwner::Carrier(CarrierId::MIXNET);
 const PROGRAM: RecordOwner = RecordOwner::Program;
-const LATER: RecordOwner = RecordOwner::Later;
 const PERMANENT: Option<Retention> = Some(Retention::Permanent);
 const ROLLING: Option<Retention> = Some(Retention::Rolling);
 
@@ -165,23 +164,24 @@ kinds! {
     Inviter = 14: MIXNET, ROLLING, Person;
     /// The bundle of a contact, kept for an invitation.
     Bundle = 15: DEVICE, ROLLING, Number32;
-    /// A key of the tree: generation, start, kind.
+    /// A key of the mesh key tree: generation, start, kind.
     Tree = 16: MESH, PERMANENT, Free;
-    /// The keyring of the tree: the content of a file, without a key.
+    /// The keyring of the mesh key tree: the content of a file, without the key that seals it.
     TreeRing = 17: MESH, None, One;
     /// The mesh tags of a contact.
     MeshPeer = 18: MESH, PERMANENT, Person;
     /// A fragment of a parcel that arrived over the mesh.
     MeshFragment = 19: MESH, ROLLING, Free;
     /// The state shared with a contact over a link.
-    LinkPeer = 20: LINK, PERMANENT, Person;
+    LinkPeer = 20: LINK, ROLLING, Person;
     /// Our name on links (one row).
     LinkOwn = 21: LINK, PERMANENT, One;
-    /// A coin from a guard.
-    GuardCoin = 22: LATER, ROLLING, Free;
+    /// The pairing with a guard (empty key), and the device's parts of keys that it makes together
+    /// with the guard.
+    Guard = 22: LINK, ROLLING, Free;
     /// Items that are owed to a contact.
     Owed = 23: DEVICE, ROLLING, Person;
-    /// The flag that the session with a contact must be replaced.
+    /// A flag: the session with a contact must be replaced.
     Renewal = 24: DEVICE, PERMANENT, Person;
     /// The addresses of a contact at relays, and our mailbox for the contact.
     RelayPeer = 25: RELAY, PERMANENT, Person;
@@ -199,7 +199,7 @@ kinds! {
     Change = 31: PROGRAM, PERMANENT, Free;
     /// An envelope of a parcel that is sent over the mesh.
     MeshParcel = 32: MESH, ROLLING, Free;
-    /// Notes of a contact that a restore has left open.
+    /// The notes of a contact whose fate is unknown after a restore.
     Aftermath = 33: DEVICE, PERMANENT, Person;
 }
 

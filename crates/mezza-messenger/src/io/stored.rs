@@ -74,10 +74,10 @@ impl<'a> StoredRows<'a> {
         self.rows.entry(kind).or_default().insert(key, value);
     }
 
-    /// Returns the rows that no component took. The program reads its own rows before the device
-    /// loads, except its settings. A draft that is still here therefore does not load (MSG-42).
+    /// Returns the rows that no component took. Except for its settings, the program reads its own
+    /// rows before the device loads, so a draft that is still here does not load (MSG-42).
     pub(crate) fn into_rest(self) -> impl Iterator<Item = Unloaded> {
-        // Settings are read after the device, so they are not left over.
+        // The program reads its settings after the device, so they are not left over.
         let left = self.rows.into_iter().filter(|(kind, _)| *kind != RecordKind::Setting);
         left.flat_map(|(kind, rows)| {
             let other =
@@ -126,9 +126,9 @@ impl PersonRows {
 
 /// A row that does not load. It is quarantined.
 pub struct Unloaded {
-    /// The part to which the row belongs.
+    /// The part of the device to which the row belongs.
     pub part: Part,
-    /// The name of that part, if the row contains it.
+    /// The name of that part (such as a contact's name), if the row contains it.
     pub name: Option<String>,
     /// Kind of the row.
     pub kind: RecordKind,
@@ -157,8 +157,8 @@ pub fn fits_vault(value: &[u8]) -> bool {
     value.len() <= RECORD_BYTES_MAX
 }
 
-/// Decodes a row number, which is at most a quarter of its range. The profile accepts counters up
-/// to half of the range, so a counter that starts above any row still has as much room.
+/// Decodes a row number, which is at most a quarter of its range. Counters may be stored up to half
+/// of the range, so a counter that starts above any row number has as much room again.
 pub(crate) fn id32(key: &[u8]) -> Result<u32, DecodeError> {
     let id = Reader::decode_exact(key, Reader::read_u32)?;
     // A number near the end of its range comes from a damaged row.

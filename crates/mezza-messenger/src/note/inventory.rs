@@ -1,4 +1,4 @@
-//! Which notes of one era of the reader the writer has on its disk (BACKUP-20).
+//! The notes of one era of the reader that the writer has on its disk (BACKUP-20).
 
 use alloc::vec::Vec;
 
@@ -10,17 +10,17 @@ use crate::receipt::{SeqRange, Window};
 /// Bytes of a range on the wire.
 const RANGE_BYTES: usize = 8;
 
-/// Which notes of an era the writer of this item has. It is no receipt, and a later one may name fewer
-/// notes.
+/// The notes of one era of the reader that the writer of this item has stored. It is no receipt,
+/// and a later inventory may name fewer notes.
 ///
 /// Wire form: `era[4] | floor u32 | n u8 | n * (from u32 | to u32) | m u8 | bits[m]`, n <= 64, m <= 128.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inventory {
     /// The era of the reader's notes.
     pub era: Era,
-    /// Every number up to here is held, except the gaps.
+    /// The writer has every number up to here, except the gaps.
     pub floor: u32,
-    /// Numbers up to the floor that are not held, ascending.
+    /// Numbers up to the floor that the writer does not have, ascending.
     pub gaps: Vec<SeqRange>,
     /// Bit i, lowest first, stands for number floor + 1 + i. The last byte is not zero.
     pub bits: Vec<u8>,
@@ -32,11 +32,11 @@ snapshot!(struct SeqRange { from, to });
 impl Inventory {
     /// Most gaps of an inventory; of more the oldest are left out.
     pub const GAPS_MAX: usize = 64;
-    /// Most bytes of bits: those of a window.
+    /// Most bytes of bits: as many as a receive window has.
     pub const BITS_BYTES_MAX: usize = 128;
 
-    /// Returns the inventory of what has arrived. Notes that the user deleted, or whose timer ended,
-    /// count as held: deletions stay private.
+    /// Returns the inventory of a receive window. Notes that the user deleted, or whose timer
+    /// ended, count as held: deletions stay private.
     pub fn of_window(arrived: &Window) -> Self {
         let ranges = arrived.to_ranges();
         let surplus = ranges.passed.len().saturating_sub(Self::GAPS_MAX);
@@ -63,7 +63,7 @@ impl Inventory {
         self.bits.get(i / 8).is_some_and(|byte| byte >> (i % 8) & 1 == 1)
     }
 
-    /// The highest number that the writer has, 0 for none.
+    /// Returns the highest number that the writer has, or 0.
     pub fn highest(&self) -> u32 {
         let last = self.bits.last().map_or(0, |byte| 8 - byte.leading_zeros());
         let above = (self.bits.len() as u32 * 8).saturating_sub(8) + last;
@@ -91,7 +91,7 @@ impl Inventory {
         let mut gaps: Vec<SeqRange> = Vec::new();
         for _ in 0..r.read_u8()? {
             let gap = SeqRange { from: r.read_u32()?, to: r.read_u32()? };
-            // Ascending and apart, so that one content has one form.
+            // Gaps must ascend and must not touch, so that each content has one encoding.
             let after = gaps.last().is_none_or(|last| gap.from > last.to.saturating_add(1));
             if gap.from == 0 || gap.from > gap.to || gap.to > floor || !after {
                 return Err(DecodeError::Value);

@@ -53,9 +53,9 @@ pub enum Item {
     Reset(u8),
     /// A request to send all notes without a receipt again.
     Retry,
-    /// The start of this pair's mixnet chains.
+    /// The start of this pair's mixnet chains, the keys that advance with each round.
     Meet(MixnetStart),
-    /// Numbers that the writer gave up.
+    /// Numbers of notes that the writer gave up, so that the reader does not wait for them.
     Void {
         /// Era of the writer.
         era: Era,
@@ -68,7 +68,7 @@ pub enum Item {
     Kept(Kept),
     /// The writer's bundle, 1 to 4,096 bytes, not checked here.
     Bundle(Vec<u8>),
-    /// Which notes of one of the reader's eras the writer has.
+    /// The notes of one of the reader's eras that the writer has.
     Inventory(Inventory),
     /// The tag that the reader puts before its parcels to the writer in the mesh: 8 bytes, not all
     /// zero.
@@ -176,7 +176,7 @@ impl Item {
             KEPT => Kept::read(r).map(Self::Kept),
             BUNDLE => Ok(Self::Bundle(read_bounded(r.read_rest(), BUNDLE_BYTES_MAX)?)),
             INVENTORY => Inventory::read(r).map(Self::Inventory),
-            // Zeros stand for unknown senders.
+            // The all-zero tag is reserved for unknown senders.
             TAG => match r.read_array()? {
                 [0, 0, 0, 0, 0, 0, 0, 0] => Err(DecodeError::Value),
                 tag => Ok(Self::Tag(tag)),

@@ -1,4 +1,5 @@
-//! The item by which two devices agree on the start of their mixnet chains.
+//! The item by which two devices agree on the start of their mixnet chains, the keys that advance
+//! with each round.
 //!
 //! ```text
 //! meet = network id[16] | r0 u64 | q0 u64 [| root[32]]                              32 or 64 B

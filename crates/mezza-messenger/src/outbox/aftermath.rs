@@ -1,4 +1,5 @@
-//! Notes of a contact that a restore has left open: what the user decides, and what was lost.
+//! Notes to a contact whose fate is unknown after a restore: the user decides about them, or the
+//! contact lost them.
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -10,7 +11,8 @@ use crate::note::Era;
 
 /// Version of the stored form.
 const VERSION: u8 = 1;
-/// Notes of each list, at most: a row of the vault holds them. Of more the oldest go.
+/// Maximum number of notes in each list, so that they fit into a row of the vault. Beyond it, the
+/// oldest are removed.
 const NOTES_MAX: usize = 50_000;
 
 /// The era of our notes in the backup, and the number that the next one would have had.
@@ -25,22 +27,22 @@ snapshot!(struct FormerEra { era, next_seq });
 /// The state that a restore leaves with one contact, on either side.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Aftermath {
-    /// When the backup was made from which this device comes; 0: it comes from none.
+    /// Time when the backup was made from which this device was restored; 0 if it was not restored.
     pub made: Time,
-    /// The era in which the lost device went on.
+    /// The era of our notes in the backup, which the lost device continued to use.
     pub former: Option<FormerEra>,
-    /// Own notes that had no number in the backup. They may have been sent since.
+    /// Own notes that had no number in the backup. The lost device may have sent them.
     pub unsure: BTreeSet<NoteId>,
     /// Own notes that the contact had and lost.
     pub lost: BTreeSet<NoteId>,
-    /// How many notes of the lost device the contact has and this device has not.
+    /// Number of notes from the lost device that the contact has and this device has not.
     pub ahead: u32,
 }
 
 snapshot!(struct Aftermath { made, former, unsure, lost, ahead });
 
 impl Aftermath {
-    /// Its row; there is none as long as nothing was restored.
+    /// Returns the stored row, or `None` if nothing was restored.
     pub fn stored(&self) -> Option<Wiping<Vec<u8>>> {
         (*self != Self::default()).then(|| self.write())
     }
@@ -53,7 +55,7 @@ impl Aftermath {
         }
     }
 
-    /// Nothing is left open about a note.
+    /// Removes a note from the lists, because its fate is decided.
     pub fn settle(&mut self, note: NoteId) {
         self.unsure.remove(&note);
         self.lost.remove(&note);
@@ -105,7 +107,7 @@ fn read_notes(r: &mut Reader<'_>) -> Result<BTreeSet<NoteId>, DecodeError> {
     let mut notes = BTreeSet::new();
     for _ in 0..count {
         let note = NoteId(r.read_u64()?);
-        // One set has one form.
+        // Ids must ascend, so that each set has one encoding.
         if notes.last().is_some_and(|last| *last >= note) {
             return Err(DecodeError::Value);
         }

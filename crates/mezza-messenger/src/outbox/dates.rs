@@ -5,12 +5,12 @@ use alloc::vec::Vec;
 use mezza_core::Time;
 
 use super::Outbox;
-use crate::io::{ContactId, DateStep, Due, ParcelId, Step};
+use crate::io::{ContactId, DateStep, Due, Effects, ParcelId};
 
 impl Outbox {
     /// Moves waiting times and rate limits with the date, so that a correction ends none of them.
     /// The end of a parcel's lifetime was set by its recipient and is not moved.
-    pub fn apply_date_step(&mut self, date: &DateStep, now: Time, step: &mut Step) {
+    pub fn apply_date_step(&mut self, date: &DateStep, now: Time, effects: &mut Effects) {
         for contact in self.lanes.keys().copied().collect::<Vec<ContactId>>() {
             let Some(lane) = self.lanes.get_mut(&contact) else { continue };
             lane.receipts.apply_date_step(date);
@@ -18,13 +18,13 @@ impl Outbox {
             lane.oldest.apply_date_step(date);
             lane.timer.apply_date_step(date);
             if lane.again.apply_date_step(date, now) {
-                step.set_timer(Due::Again(contact), lane.again.due());
-                self.put_lane(contact, step);
+                effects.set_timer(Due::Again(contact), lane.again.due());
+                self.put_lane(contact, effects);
             }
         }
         self.repeats.apply_date_step(date);
         for id in self.parcels.keys().copied().collect::<Vec<ParcelId>>() {
-            self.update_parcel(id, now, step, |parcel| {
+            self.update_parcel(id, now, effects, |parcel| {
                 parcel.after = date.shift_running(parcel.after);
             });
         }

@@ -1,16 +1,17 @@
 //! Own notes of an era before a restore, which are sent under their old numbers (BACKUP-22).
 //!
-//! The reader's window of that era makes one note of what the lost device sent and what is sent again.
+//! In that era the reader's window recognises a note that the lost device had already sent, so the
+//! note is stored once.
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use super::{Aftermath, Outbox};
-use crate::io::{ContactId, Dropped, NoteId, RecordKind, Step, key32};
+use crate::io::{ContactId, Dropped, Effects, NoteId, RecordKind, key32};
 use crate::note::{Era, Inventory};
 use crate::receipt::{Receipt, collect_ranges};
 
-/// One own note of an era that is over, by its number.
+/// An own note by its number in an earlier era.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FormerNote {
     pub era: Era,
@@ -19,13 +20,13 @@ pub(crate) struct FormerNote {
 }
 
 impl Outbox {
-    /// A receipt is waited for under the number of an era that is over.
+    /// Records that a receipt for a note is expected under its number in an earlier era.
     pub fn expect_former(&mut self, contact: ContactId, former: FormerNote) {
         self.former.insert((contact, former.era, former.seq), former.note);
     }
 
-    /// The own notes of an era that is over for which a receipt stands: their digests are in `kept`
-    /// (MSG-95).
+    /// Returns the own notes of an earlier era that a receipt confirms. Their digests must be in
+    /// `kept` (MSG-95).
     pub fn proven_former(
         &self,
         contact: ContactId,
@@ -40,39 +41,39 @@ impl Outbox {
             .collect()
     }
 
-    /// The own note with this number of an era that is over.
+    /// Returns the own note with this number in an earlier era.
     pub fn numbered_former(&self, contact: ContactId, era: Era, seq: u32) -> Option<NoteId> {
         self.former.get(&(contact, era, seq)).copied()
     }
 
-    /// Own notes of eras that are over and have no receipt.
+    /// Returns the own notes of earlier eras that have no receipt.
     pub fn former_notes(&self, contact: ContactId) -> Vec<NoteId> {
         let own =
             self.former.range((contact, Era([0; 4]), 0)..=(contact, Era([0xff; 4]), u32::MAX));
         own.map(|(_, note)| *note).collect()
     }
 
-    /// A note of an era that is over has arrived, or is given up: nothing of it leaves any more.
+    /// Ends the sending of a note of an earlier era, because it has arrived or was given up.
     pub fn end_former(
         &mut self,
         contact: ContactId,
         note: NoteId,
-        step: &mut Step,
+        effects: &mut Effects,
     ) -> Vec<Dropped> {
         self.former.retain(|(of, _, _), id| (*of, *id) != (contact, note));
-        self.end_parcels(contact, note, step)
+        self.end_parcels(contact, note, effects)
     }
 
-    /// Returns the notes of a contact that a restore has left open.
+    /// Returns the notes to a contact whose fate is unknown after a restore.
     pub fn aftermath(&self, contact: ContactId) -> Option<&Aftermath> {
         self.aftermaths.get(&contact)
     }
 
-    /// Changes what a restore has left open with a contact.
+    /// Changes the notes to a contact whose fate is unknown after a restore.
     pub fn change_aftermath(
         &mut self,
         contact: ContactId,
-        step: &mut Step,
+        effects: &mut Effects,
         change: impl FnOnce(&mut Aftermath),
     ) {
         let left = self.aftermaths.entry(contact).or_default();
@@ -82,14 +83,14 @@ impl Outbox {
             return;
         }
         if let Some(value) = left.stored() {
-            step.put(RecordKind::Aftermath, key32(contact.0), value);
+            effects.put(RecordKind::Aftermath, key32(contact.0), value);
         } else {
             self.aftermaths.remove(&contact);
-            step.drop_row(RecordKind::Aftermath, key32(contact.0));
+            effects.drop_row(RecordKind::Aftermath, key32(contact.0));
         }
     }
 
-    /// Loads what a restore has left open.
+    /// Loads the notes whose fate is unknown after a restore.
     pub fn load_aftermath(&mut self, contact: ContactId, left: Aftermath) {
         self.aftermaths.insert(contact, left);
     }
@@ -101,7 +102,7 @@ impl Outbox {
 
     /// Closes the gaps that a restored contact has in the current era: numbers of notes that it had and
     /// lost are declared void, so that they hold up no later one. The notes keep their facts.
-    pub fn close_gaps(&mut self, contact: ContactId, held: &Inventory, step: &mut Step) {
+    pub fn close_gaps(&mut self, contact: ContactId, held: &Inventory, effects: &mut Effects) {
         let next = self.next_seq(contact);
         let lacks = (held.floor.saturating_add(1)..next)
             .filter(|seq| !held.holds(*seq) && !self.unreceipted[0].contains_key(&(contact, *seq)));
@@ -110,6 +111,6 @@ impl Outbox {
         for gap in gaps {
             lane.owed.give_up_range(gap.from, gap.to);
         }
-        self.store_lane(contact, step);
+        self.store_lane(contact, effects);
     }
 }

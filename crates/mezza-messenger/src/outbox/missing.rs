@@ -7,7 +7,6 @@ use mezza_core::{Time, snapshot};
 
 use super::Outbox;
 use crate::io::{ContactId, DateStep, NoteId};
-use crate::receipt::Receipt;
 
 /// Milliseconds that a note may be on its way over a slower carrier before it counts as missing.
 const UNDER_WAY_MS: u64 = 10 * Time::MINUTE_MS;
@@ -20,18 +19,36 @@ pub(super) struct Repeats(BTreeMap<NoteId, (u8, Time)>);
 
 snapshot!(struct Repeats(times));
 
+/// The time at which a missing note is sealed again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RepeatTime {
+    /// The note was queued for sealing.
+    Now,
+    /// The note may still arrive: it is looked at again at this time.
+    Later(Time),
+    /// The note was repeated as often as it may be.
+    Never,
+}
+
 impl Repeats {
-    /// Returns true if a missing note may be sealed again, and counts the repetition.
-    fn count_repeat(&mut self, note: NoteId, now: Time) -> bool {
-        let (times, last) = self.0.entry(note).or_insert((0, Time::from_ms(0)));
+    /// Counts the repetition of a missing note that left at `left`, if it may be sealed again now.
+    fn count_repeat(&mut self, note: NoteId, left: Time, now: Time) -> RepeatTime {
         // A clock that went back delays a repetition by at most 10 minutes.
-        let rests = now >= *last && now.since_ms(*last) < UNDER_WAY_MS;
+        let rests = |since: Time| now >= since && now.since_ms(since) < UNDER_WAY_MS;
+        // 10 minutes allow for another carrier that is slower (MSG-93).
+        if rests(left) {
+            return RepeatTime::Later(left.plus_ms(UNDER_WAY_MS));
+        }
+        let (times, last) = self.0.entry(note).or_insert((0, Time::from_ms(0)));
         // Three repeats, at most one in 10 minutes (MSG-93).
-        if *times >= REPEATS_MAX || rests {
-            return false;
+        if *times >= REPEATS_MAX {
+            return RepeatTime::Never;
+        }
+        if rests(*last) {
+            return RepeatTime::Later(last.plus_ms(UNDER_WAY_MS));
         }
         (*times, *last) = (*times + 1, now);
-        true
+        RepeatTime::Now
     }
 
     /// Moves the stored times after a correction of the date.
@@ -46,10 +63,17 @@ impl Repeats {
 }
 
 impl Outbox {
-    /// Returns our notes that a receipt does not confirm, although it covers them or a later one,
-    /// and that are in no parcel.
-    pub fn left_out(&self, contact: ContactId, receipt: &Receipt) -> Vec<NoteId> {
-        let range = (contact, 0)..=(contact, receipt.highest_seq());
+    /// Records that a receipt of a contact covers our notes up to and including `seq`.
+    pub fn cover_notes(&mut self, contact: ContactId, seq: u32) {
+        let covered = self.covered.entry(contact).or_default();
+        *covered = seq.max(*covered);
+    }
+
+    /// Returns our notes that no receipt confirms, although one covers them or a later note, and
+    /// that are in no parcel.
+    pub fn left_out(&self, contact: ContactId) -> Vec<NoteId> {
+        let Some(covered) = self.covered.get(&contact) else { return Vec::new() };
+        let range = (contact, 0)..=(contact, *covered);
         let open = self.unreceipted[0].range(range).filter(|(_, (_, voided))| !voided);
         let open = open.map(|(_, (note, _))| *note);
         let held = |note: &NoteId| {
@@ -60,20 +84,22 @@ impl Outbox {
         open.filter(|note| !held(note)).collect()
     }
 
-    /// Queues a missing note for sealing, if it left at least 10 minutes ago. Returns true if it
-    /// was queued.
+    /// Queues a missing note that left at `left` for sealing, if it may be repeated now.
     pub fn repeat_missing(
         &mut self,
         contact: ContactId,
         note: NoteId,
         left: Time,
         now: Time,
-    ) -> bool {
-        // 10 minutes allow for another carrier that is slower (MSG-93).
-        let under_way = now >= left && now.since_ms(left) < UNDER_WAY_MS;
-        if under_way || !self.repeats.count_repeat(note, now) {
-            return false;
+    ) -> RepeatTime {
+        let when = self.repeats.count_repeat(note, left, now);
+        if when == RepeatTime::Now {
+            self.waiting.insert((contact, note));
+            // A note at the end of the reader's window is not sent twice (section 8).
+            if let Some(lane) = self.lanes.get_mut(&contact) {
+                let _ = lane.oldest.take_turn(now);
+            }
         }
-        self.waiting.insert((contact, note))
+        when
     }
 }

@@ -14,7 +14,7 @@ const VOIDS_MAX: usize = 512;
 const FLAGS: u8 = 6;
 /// Most waiting answers to voids.
 const ANSWERS_MAX: usize = 8;
-/// Beside the cause of a new session: an inventory is owed.
+/// Flag in the byte of the session reset's cause: an inventory is owed, too.
 const INVENTORY: u8 = 0x80;
 /// Most waiting digests. Above this number the oldest are dropped, and their writer sends the notes
 /// again.
@@ -28,7 +28,7 @@ pub(crate) struct Owed {
     pub hello: bool,
     /// Receipts for notes that have arrived.
     pub receipt: bool,
-    /// Which notes of each era are held, after a restore of either side.
+    /// The list of notes of each era that are stored here; owed after a restore of either side.
     pub inventory: bool,
     /// Receipts for notes that were read.
     pub read: bool,
@@ -57,12 +57,16 @@ snapshot!(struct Owed {
     hello, receipt, inventory, read, timer, card, anew, void, voids, answers, kept, level,
 });
 
-/// The owed items in one note: the number of answers, oldest first, and for each kind of receipts
-/// whether it is in the note.
+/// The owed items in one note.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Spoken {
+    /// How many of the answers to void numbers, counted from the oldest, are complete.
     pub answers: usize,
+    /// The number at which the rest of the next answer begins, if the note contains a part of it.
+    pub rest: Option<u32>,
+    /// True if all delivery receipts are in the note.
     pub delivered: bool,
+    /// True if all read receipts are in the note.
     pub read: bool,
 }
 
@@ -107,7 +111,8 @@ impl Owed {
         }
     }
 
-    /// A note arrived, or came again: the next receipt proves its bytes.
+    /// Keeps the digest of a note that arrived, possibly again, so that the next receipt proves its
+    /// bytes.
     pub fn keep_digest(&mut self, era: Era, seq: u32, digest: NoteDigest) {
         let note = (era, seq, digest);
         if !self.kept.contains(&note) {
@@ -142,12 +147,16 @@ impl Owed {
             }
         }
         // A note without a record of owed items clears nothing more.
-        let Some(Spoken { answers, delivered, read }) = spoken else { return };
+        let Some(Spoken { answers, rest, delivered, read }) = spoken else { return };
         // Remaining digests need another receipt.
         self.receipt &= !delivered || !self.kept.is_empty();
         self.read &= !read;
         self.void = false;
         self.answers.drain(..answers);
+        // The rest of a long answer stays owed (MSG-139).
+        if let (Some(rest), Some((_, from, _))) = (rest, self.answers.first_mut()) {
+            *from = rest;
+        }
         if !self.has_any() {
             self.level = 0;
         }

@@ -14,7 +14,7 @@ use mezza_core::{DecodeError, PublicKey, Reader, Time, Wiping, Writer, snapshot}
 
 use super::Burden;
 use crate::card::RelayEntry;
-use crate::io::{CarrierId, ContactId, NoteId, Route, read_flag};
+use crate::io::{CarrierId, ContactId, Dropped, NoteId, ParcelId, Route, read_flag};
 
 /// Version of the stored form.
 const VERSION: u8 = 4;
@@ -67,6 +67,12 @@ impl Parcel {
         Self { contact, note, route, level, says, bytes, out, left_at, confirmed, after, times }
     }
 
+    /// Returns the notice to the carriers that this parcel, number `id`, is lost.
+    pub fn into_dropped(self, id: ParcelId) -> Dropped {
+        let Self { contact, bytes, says, .. } = self;
+        Dropped { id, contact, bytes, loses_root: says.root }
+    }
+
     /// Returns the next time at which the parcel may leave or expires.
     pub fn due(&self, now: Time) -> Option<Time> {
         let waits = Some(self.after).filter(|after| !self.out && *after > now);
@@ -101,8 +107,8 @@ impl Parcel {
                 Burden::default()
             };
             let (route, level) = match version {
-                // A parcel without a burden has version 3, so version 4 would be a second encoding
-                // (MSG-43).
+                // A parcel without items that must be owed again has version 3, so version 4 would
+                // be a second encoding (MSG-43).
                 VERSION if says == Burden::default() => return Err(DecodeError::Value),
                 VERSION | PLAIN => read_route(r)?,
                 OLDER => read_older_route(r)?,

@@ -8,7 +8,7 @@
 use mezza_core::{DecodeError, Reader, Time, Writer, snapshot};
 
 use super::Outbox;
-use crate::io::{ContactId, DateStep, Pace, Step, read_flag};
+use crate::io::{ContactId, DateStep, Effects, Pace, read_flag};
 use crate::note::{Item, Note};
 
 /// Milliseconds between two repetitions of our timer that are caused by notes of the contact with
@@ -87,32 +87,32 @@ impl Outbox {
     }
 
     /// Opens the timer of a contact after the user set it. The next note contains it at the latest.
-    pub fn open_timer(&mut self, contact: ContactId, step: &mut Step) {
+    pub fn open_timer(&mut self, contact: ContactId, effects: &mut Effects) {
         if let Some(lane) = self.lanes.get_mut(&contact) {
             lane.timer.open();
         }
-        self.store_lane(contact, step);
+        self.store_lane(contact, effects);
     }
 
     /// Closes our timer after a note of the contact showed its timer.
-    pub fn settle_timer(&mut self, contact: ContactId, step: &mut Step) {
+    pub fn settle_timer(&mut self, contact: ContactId, effects: &mut Effects) {
         if let Some(lane) = self.lanes.get_mut(&contact).filter(|lane| lane.timer.is_open()) {
             lane.timer.close();
             lane.owed.timer = false;
-            self.store_lane(contact, step);
+            self.store_lane(contact, effects);
         }
     }
 
     /// Owes our timer again after a note of the contact showed another one, at a limited rate
     /// (MSG-27).
-    pub fn repeat_timer(&mut self, contact: ContactId, now: Time, step: &mut Step) {
+    pub fn repeat_timer(&mut self, contact: ContactId, now: Time, effects: &mut Effects) {
         if let Some(lane) = self.lanes.get_mut(&contact).filter(|lane| lane.timer.is_open())
             // A contact that always shows another timer causes one repetition in 10 minutes
             // (MSG-105).
             && lane.timer.again.take_turn(now).is_ok()
         {
             lane.owed.timer = true;
-            self.store_lane(contact, step);
+            self.store_lane(contact, effects);
         }
     }
 }

@@ -6,12 +6,12 @@ use mezza_core::Backend;
 use mezza_ratchet::OneTimePrekey;
 
 use super::{HeldBundle, Sessions};
-use crate::io::{ContactId, RecordKind, Step, key32};
+use crate::io::{ContactId, Effects, RecordKind, key32};
 
 impl<B: Backend> Sessions<B> {
     /// Stores a bundle for later use.
-    pub fn hold_bundle(&mut self, id: ContactId, held: HeldBundle, step: &mut Step) {
-        step.put(RecordKind::Bundle, key32(id.0), held.write());
+    pub fn hold_bundle(&mut self, id: ContactId, held: HeldBundle, effects: &mut Effects) {
+        effects.put(RecordKind::Bundle, key32(id.0), held.write());
         self.bundles.insert(id, held);
         self.look_at(id);
     }
@@ -23,25 +23,25 @@ impl<B: Backend> Sessions<B> {
 
     /// Keeps a stored bundle only for an upgrade to its better suite, after it began a session of a
     /// lesser one.
-    pub fn hold_for_upgrade(&mut self, id: ContactId, step: &mut Step) {
+    pub fn hold_for_upgrade(&mut self, id: ContactId, effects: &mut Effects) {
         let Some(held) = self.bundles.get_mut(&id).filter(|held| held.told) else { return };
         held.told = false;
-        step.put(RecordKind::Bundle, key32(id.0), held.write());
+        effects.put(RecordKind::Bundle, key32(id.0), held.write());
         self.look_at(id);
     }
 
     /// Removes the one-time key of a stored bundle, because it may be used for one session only.
-    pub fn take_one_time(&mut self, id: ContactId, step: &mut Step) -> Option<OneTimePrekey> {
+    pub fn take_one_time(&mut self, id: ContactId, effects: &mut Effects) -> Option<OneTimePrekey> {
         let held = self.bundles.get_mut(&id)?;
         let one_time = held.one_time.take();
-        step.put(RecordKind::Bundle, key32(id.0), held.write());
+        effects.put(RecordKind::Bundle, key32(id.0), held.write());
         one_time
     }
 
     /// Drops a stored bundle.
-    pub fn drop_held(&mut self, id: ContactId, step: &mut Step) {
+    pub fn drop_held(&mut self, id: ContactId, effects: &mut Effects) {
         if self.bundles.remove(&id).is_some() {
-            step.drop_row(RecordKind::Bundle, key32(id.0));
+            effects.drop_row(RecordKind::Bundle, key32(id.0));
             self.look_at(id);
         }
     }
@@ -69,14 +69,14 @@ impl<B: Backend> Sessions<B> {
     }
 
     /// Records that a contact got our bundle.
-    pub fn mark_bundle_sent(&mut self, id: ContactId, step: &mut Step) {
+    pub fn mark_bundle_sent(&mut self, id: ContactId, effects: &mut Effects) {
         let newest = self.newest_prekey();
-        self.set_renewal(id, step, |renewal| renewal.told = newest);
+        self.set_renewal(id, effects, |renewal| renewal.told = newest);
     }
 
     /// Marks our bundle as unsent, because the message with it may be lost.
-    pub fn tell_again(&mut self, id: ContactId, step: &mut Step) {
-        self.set_renewal(id, step, |renewal| renewal.told = 0);
+    pub fn tell_again(&mut self, id: ContactId, effects: &mut Effects) {
+        self.set_renewal(id, effects, |renewal| renewal.told = 0);
     }
 
     /// Returns the number of the newest signed prekey, or 0 if there is none.

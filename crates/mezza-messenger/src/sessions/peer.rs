@@ -26,9 +26,11 @@ pub(crate) struct SessionPeer<B: Backend> {
     pub renewal: Renewal,
     /// Rate limit for sessions that the contact begins.
     pub begins: Pace,
+    /// Rate limit for sessions that this device begins without a loss (MSG-31).
+    pub own_begins: Pace,
 }
 
-snapshot!(struct SessionPeer<B> { conversation, replays, renewal, begins });
+snapshot!(struct SessionPeer<B> { conversation, replays, renewal, begins, own_begins });
 
 /// The wish for a new session, and the bundle that the contact got.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -94,6 +96,7 @@ impl<B: Backend> SessionPeer<B> {
             replays: ReplayCache::default(),
             renewal: Renewal::default(),
             begins: Pace::new(BEGINS_BURST, BEGINS_EVERY_MS),
+            own_begins: Pace::new(1, BEGINS_EVERY_MS),
         }
     }
 

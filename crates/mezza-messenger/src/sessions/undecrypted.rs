@@ -8,7 +8,7 @@ use mezza_ratchet::wire::OUTER_BYTES_MAX;
 
 use super::Sessions;
 use crate::evidence;
-use crate::io::{At, By, CarrierId, ContactId, Due, Incoming, RecordKind, Step, key64};
+use crate::io::{By, CarrierId, ContactId, Ctx, Due, Effects, Incoming, RecordKind, key64};
 
 /// Milliseconds for which a message that did not open is stored.
 const KEPT_MS: u64 = Time::DAY_MS;
@@ -91,7 +91,7 @@ impl<B: Backend> Sessions<B> {
         &mut self,
         id: ContactId,
         by: By,
-        at: &mut At<'_>,
+        ctx: &mut Ctx<'_>,
     ) -> Vec<(Opened, By)> {
         let kept = self.undecrypted.iter().rev().filter(|(_, kept)| kept.contact == id);
         // The newest four are tried: older ones are less likely to open, and each attempt is
@@ -107,72 +107,78 @@ impl<B: Backend> Sessions<B> {
             let identity = &self.identity;
             let prekeys = &mut self.prekeys;
             let message = Incoming { bytes: &kept.bytes, outer: &kept.outer };
-            let opened = peer.open(message, identity, prekeys, at.now);
+            let opened = peer.open(message, identity, prekeys, ctx.now);
             let by = kept.by.unwrap_or(By { level: LEVEL_MAX, ..by });
             if let Ok(mut opened) = opened {
-                self.drop_undecrypted(key, at.step);
-                self.apply_changes(id, &mut opened, at);
+                self.drop_undecrypted(key, ctx.effects);
+                self.apply_changes(id, &mut opened, ctx);
                 all.push((opened, by));
             }
         }
         if self.undecrypted.values().all(|kept| kept.contact != id) {
-            self.end_wait_for_reset(id, at.step);
+            self.end_wait_for_reset(id, ctx.effects);
         }
         all
     }
 
     /// Marks that a new session must begin once the rate limit allows it.
-    fn wait_for_reset(&mut self, id: ContactId, step: &mut Step) {
-        self.set_renewal(id, step, |renewal| renewal.waits = true);
+    fn wait_for_reset(&mut self, id: ContactId, effects: &mut Effects) {
+        self.set_renewal(id, effects, |renewal| renewal.waits = true);
     }
 
     /// Clears the mark that a new session must begin.
-    pub(super) fn end_wait_for_reset(&mut self, id: ContactId, step: &mut Step) {
-        self.set_renewal(id, step, |renewal| renewal.waits = false);
+    pub(super) fn end_wait_for_reset(&mut self, id: ContactId, effects: &mut Effects) {
+        self.set_renewal(id, effects, |renewal| renewal.waits = false);
     }
 
     /// Sets or clears the timer of a waiting new session.
-    pub(super) fn time_reset(&self, id: ContactId, step: &mut Step) {
+    pub(super) fn time_reset(&self, id: ContactId, effects: &mut Effects) {
         let renewal = self.peers.get(&id).map(|peer| peer.renewal).filter(|renewal| renewal.waits);
         let due = renewal.map(|renewal| renewal.last_reset.plus_ms(RESET_EVERY_MS));
-        step.set_timer(Due::Reset(id), due);
+        effects.set_timer(Due::Reset(id), due);
     }
 
     /// Handles the end of the rate limit for a contact. Returns true if a session must begin now,
     /// because a message that did not open still waits (MSG-127).
-    pub fn reset_in_turn(&mut self, id: ContactId, at: &mut At<'_>) -> bool {
+    pub fn reset_in_turn(&mut self, id: ContactId, ctx: &mut Ctx<'_>) -> bool {
         let waits = self.peers.get(&id).is_some_and(|peer| peer.renewal.waits);
-        self.end_wait_for_reset(id, at.step);
+        self.end_wait_for_reset(id, ctx.effects);
         if waits {
-            self.reset_now(id, at);
+            self.reset_now(id, ctx);
         }
         waits
     }
 
-    fn reset_now(&mut self, id: ContactId, at: &mut At<'_>) {
-        let now = at.now;
-        self.set_renewal(id, at.step, |renewal| {
+    fn reset_now(&mut self, id: ContactId, ctx: &mut Ctx<'_>) {
+        let now = ctx.now;
+        self.set_renewal(id, ctx.effects, |renewal| {
             (renewal.renew, renewal.last_reset) = (true, now);
         });
     }
 
     /// Stores a message that no session opened for a day, if there is room for it. Returns true if
     /// a new session must begin because of it.
-    pub fn keep(&mut self, id: ContactId, message: Incoming<'_>, by: By, at: &mut At<'_>) -> bool {
+    pub fn keep(
+        &mut self,
+        id: ContactId,
+        message: Incoming<'_>,
+        by: By,
+        ctx: &mut Ctx<'_>,
+    ) -> bool {
         // A time in the future comes from a clock that was ahead, and delays nothing.
         let rests = self.peers.get(&id).is_none_or(|peer| {
             let last = peer.renewal.last_reset;
-            at.now >= last && at.now.since_ms(last) < RESET_EVERY_MS
+            ctx.now >= last && ctx.now.since_ms(last) < RESET_EVERY_MS
         });
         if !rests {
-            self.reset_now(id, at);
+            self.reset_now(id, ctx);
         }
         if rests {
             // The writer sends the message once, so a message that comes too early for a new
             // session is remembered.
-            self.wait_for_reset(id, at.step);
+            self.wait_for_reset(id, ctx.effects);
         } else {
-            self.end_wait_for_reset(id, at.step);
+            self.end_wait_for_reset(id, ctx.effects);
         }
         let own = self.undecrypted.values().filter(|kept| kept.contact == id).count();
         // A message with an outer binding above 64 bytes opens nothing, and its row would not load.
@@ -183,25 +189,25 @@ impl<B: Backend> Sessions<B> {
             let bytes = message.bytes.to_vec();
             let outer = message.outer.to_vec();
             let key = self.last_undecrypted;
-            let kept = Undecrypted { contact: id, at: at.now, by: Some(by), bytes, outer };
-            at.step.put(RecordKind::Held, key64(key), kept.write());
-            at.step.set_timer(Due::Undecrypted(key), Some(kept.due()));
+            let kept = Undecrypted { contact: id, at: ctx.now, by: Some(by), bytes, outer };
+            ctx.effects.put(RecordKind::Held, key64(key), kept.write());
+            ctx.effects.set_timer(Due::Undecrypted(key), Some(kept.due()));
             self.undecrypted.insert(key, kept);
         }
         !rests
     }
 
     /// Drops a message that did not open.
-    pub fn drop_undecrypted(&mut self, key: u64, step: &mut Step) {
+    pub fn drop_undecrypted(&mut self, key: u64, effects: &mut Effects) {
         if self.undecrypted.remove(&key).is_some() {
-            step.drop_row(RecordKind::Held, key64(key));
-            step.set_timer(Due::Undecrypted(key), None);
+            effects.drop_row(RecordKind::Held, key64(key));
+            effects.set_timer(Due::Undecrypted(key), None);
         }
     }
 
     /// Loads a stored message.
-    pub fn load_undecrypted(&mut self, key: u64, kept: Undecrypted, step: &mut Step) {
-        step.set_timer(Due::Undecrypted(key), Some(kept.due()));
+    pub fn load_undecrypted(&mut self, key: u64, kept: Undecrypted, effects: &mut Effects) {
+        effects.set_timer(Due::Undecrypted(key), Some(kept.due()));
         self.skip_undecrypted(key);
         self.undecrypted.insert(key, kept);
     }

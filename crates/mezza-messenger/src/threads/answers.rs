@@ -17,15 +17,17 @@ const KEPT_ASKED_MAX: usize = 16;
 /// Maximum number of digests in one note, so that the note still fits the seven cells of a message
 /// in the mixnet.
 const KEPT_TOTAL_MAX: usize = 48;
-/// The newest notes that are named beside every receipt, and among how many of the thread they are.
+/// With every receipt, digests of up to this many of the newest notes are sent, searched for among
+/// the last [`NEWEST_OF`] notes of the thread.
 const NEWEST: usize = 8;
 const NEWEST_OF: usize = 32;
-/// Items of one note that name kept notes.
+/// Maximum number of items with digests in one note.
 const KEPT_ITEMS_MAX: usize = 8;
 
 impl Threads {
-    /// Receipts of one kind for all that arrived, or was read. Those of these eras come first: the others
-    /// are of lives of the contact's vault that are over, and may have no room.
+    /// Returns receipts of one kind for all notes that have arrived, or that were read. The eras in
+    /// `first` come first. Other eras precede a restore of the contact's vault, and their receipts
+    /// may find no room.
     pub fn list_receipts(
         &self,
         contact: ContactId,
@@ -38,14 +40,15 @@ impl Threads {
             windows.filter(move |(era, _)| first.contains(era) == is_first)
         };
         let all = of(true).chain(of(false)).map(|(_, (arrived, read))| {
-            // Eras with digests first: receipts of others prove nothing in this note (5.4).
+            // Eras for which digests are sent come first: without its digest a receipt proves
+            // nothing to the writer (5.4).
             if what == Receipt::READ { read } else { arrived }.list_receipts(what)
         });
         all.flatten().collect()
     }
 
-    /// Returns the digests that accompany receipts: of notes since the last one, of those that were asked
-    /// for, and the newest notes, since a receipt may be lost.
+    /// Returns the digests that accompany receipts: of notes since the last receipt, of notes for
+    /// which the contact asked, and of the newest notes, since a receipt may be lost.
     pub fn collect_digests(&self, contact: ContactId, owing: &Owing<'_>) -> Vec<Kept> {
         let mut all: Vec<_> = owing.kept.iter().copied().take(KEPT_SAID_MAX).collect();
         for (era, from, to) in owing.answers {
@@ -69,7 +72,7 @@ impl Threads {
         chunks.take(KEPT_ITEMS_MAX).collect()
     }
 
-    /// An incoming note with a number, as a receipt names it.
+    /// Returns era, number and digest of an incoming note, or `None` if it has no number.
     fn kept_as(&self, id: NoteId) -> Option<(Era, u32, NoteDigest)> {
         let note = self.notes.get(&id).filter(|note| note.incoming && note.seq > 0)?;
         Some((note.era, note.seq, note.digest()))

@@ -6,20 +6,20 @@ use mezza_core::Time;
 
 use super::{Threads, store_note};
 use crate::evidence::FactKind;
-use crate::io::{DateStep, Due, Event, NoteId, Step};
+use crate::io::{DateStep, Due, Effects, Event, NoteId};
 use crate::threads::StoredNote;
 
 impl Threads {
     /// Moves the stored times of notes and their facts, and with them their ends.
-    pub fn apply_date_step(&mut self, date: &DateStep, now: Time, step: &mut Step) {
+    pub fn apply_date_step(&mut self, date: &DateStep, now: Time, effects: &mut Effects) {
         for id in self.notes.keys().copied().collect::<Vec<NoteId>>() {
             let Some(note) = self.notes.get_mut(&id) else { continue };
             if !correct_note_dates(note, date, now) {
                 continue;
             }
-            store_note(id, note, step);
-            step.set_timer(Due::Note(id), note.due());
-            step.show(Event::State(note.contact, id));
+            store_note(id, note, effects);
+            effects.set_timer(Due::Note(id), note.due());
+            effects.show(Event::State(note.contact, id));
         }
     }
 }

@@ -8,9 +8,12 @@ use mezza_core::{DecodeError, Reader, Time, Wiping, Writer, snapshot};
 
 use crate::evidence::{self, Fact, FactKind, WaitReason};
 use crate::io::{CarrierId, ContactId, Retention, read_flag, read_text};
+use crate::policy::NoteLife;
 use crate::view::NoteContent;
 
-/// Version of the stored form.
+/// Version of the stored form of a note with a life of its own.
+const LIVED: u8 = 3;
+/// Version of the stored form of all other notes.
 const VERSION: u8 = 2;
 /// The earlier version, without levels.
 const OLDER: u8 = 1;
@@ -44,13 +47,15 @@ pub(crate) struct StoredNote {
     /// True if its number was declared void; from then on only a bit confirms it.
     pub voided: bool,
     pub facts: Vec<Fact>,
+    /// Sent notes: the life that the user chose for this note alone.
+    pub life: Option<NoteLife>,
     // Not stored: the reason why the note waits.
     pub why: WaitReason,
 }
 
 snapshot!(struct StoredNote {
     contact, incoming, client, body, era, seq, sent, at, timer_s, due, level_min, carrier,
-    level, seen, again, voided, facts, why,
+    level, seen, again, voided, facts, life, why,
 });
 
 impl StoredNote {
@@ -107,14 +112,15 @@ impl StoredNote {
         }
     }
 
-    /// The stored form.
+    /// Encodes the stored form. Version 3 ends with `life u8`, 1 to 3.
     pub fn write(&self) -> Wiping<Vec<u8>> {
         let (kind, text) = match &self.body {
             NoteContent::Text(text) => (0, text.as_str()),
             NoteContent::Newer => (1, ""),
         };
         let mut w = Writer::with_capacity(96 + text.len() + 12 * self.facts.len());
-        w.put_u8(VERSION)
+        // A note without a life of its own has the form that earlier versions read.
+        w.put_u8(if self.life.is_some() { LIVED } else { VERSION })
             .put_u32(self.contact.0)
             .put_u8(u8::from(self.incoming))
             .put_bytes(&self.client);
@@ -130,14 +136,18 @@ impl StoredNote {
         w.put_u8(u8::from(self.again)).put_u8(u8::from(self.voided));
         w.put_u8(kind).put_var16(text.as_bytes());
         evidence::write_facts(&self.facts, &mut w);
+        if let Some(life) = self.life {
+            w.put_u8(NoteLife::encode_choice(Some(life)));
+        }
         Wiping::new(w.finish())
     }
 
     /// Reads the stored form.
     pub fn read(bytes: &[u8]) -> Result<Self, DecodeError> {
         Reader::decode_exact(bytes, |r| {
-            let levels = match r.read_u8()? {
-                VERSION => true,
+            let version = r.read_u8()?;
+            let levels = match version {
+                LIVED | VERSION => true,
                 OLDER => false,
                 _ => return Err(DecodeError::Value),
             };
@@ -165,6 +175,7 @@ impl StoredNote {
                 _ => return Err(DecodeError::Value),
             };
             let facts = evidence::read_facts(r, levels)?;
+            let life = if version == LIVED { Some(read_life(r)?) } else { None };
             let why = WaitReason::NoCarrier;
             Ok(Self {
                 contact,
@@ -184,6 +195,7 @@ impl StoredNote {
                 again,
                 voided,
                 facts,
+                life,
                 why,
             })
         })
@@ -205,6 +217,59 @@ impl StoredNote {
         match &self.body {
             NoteContent::Text(text) => Some(text),
             NoteContent::Newer => None,
+        }
+    }
+}
+
+/// Reads the life of a note. Version 3 without one would be a second encoding of version 2 (MSG-43).
+fn read_life(r: &mut Reader<'_>) -> Result<NoteLife, DecodeError> {
+    NoteLife::decode_choice(r.read_u8()?)?.ok_or(DecodeError::Value)
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+
+    use super::*;
+
+    /// Returns the row of a note of ours that waits, as version 2 wrote it.
+    fn older_row() -> Vec<u8> {
+        let mut row = vec![2, 0, 0, 0, 7, 0];
+        row.extend([5; 16]);
+        row.extend([3; 4]);
+        row.extend([0, 0, 0, 9]);
+        row.extend([0, 0, 1, 0x9c, 0, 0, 0, 1]);
+        row.extend([0, 0, 1, 0x9c, 0, 0, 0, 2]);
+        row.extend([0; 12]);
+        // Lowest level 2, carrier 3, no level, seen, neither again nor voided.
+        row.extend([2, 3, 0, 1, 0, 0]);
+        row.extend([0, 0, 5]);
+        row.extend(b"hello");
+        row.push(0);
+        row
+    }
+
+    #[test]
+    fn msg_150_a_note_of_an_earlier_version_has_no_life_of_its_own() {
+        let older = older_row();
+        let mut note = StoredNote::read(&older).unwrap();
+        assert_eq!((note.contact, note.seq, note.level_min), (ContactId(7), 9, 2));
+        assert_eq!(note.text().map(String::as_str), Some("hello"));
+        assert_eq!(note.life, None);
+        assert_eq!(note.write()[..], older, "and this version writes the same row");
+        for life in [NoteLife::Minute, NoteLife::HalfHour, NoteLife::HalfDay] {
+            note.life = Some(life);
+            let row = note.write();
+            assert_eq!(row[0], LIVED);
+            let again = StoredNote::read(&row).unwrap();
+            assert_eq!((again.life, &again.write()[..]), (Some(life), &row[..]));
+            assert!(StoredNote::read(&row[..row.len() - 1]).is_err());
+        }
+        // Version 3 without a life would be a second form of version 2 (MSG-43).
+        for wrong in [0, 4] {
+            let mut row = note.write().to_vec();
+            *row.last_mut().unwrap() = wrong;
+            assert!(StoredNote::read(&row).is_err(), "{wrong}");
         }
     }
 }

@@ -9,11 +9,11 @@ use crate::receipt::Kept;
 const WRITER: ContactId = ContactId(7);
 const ERA: Era = Era([3; 4]);
 
-/// A thread with so many notes of one writer, and what is owed for all of them.
+/// Returns a thread with this number of notes of one writer, and what is owed for all of them.
 fn thread(notes: u32) -> (Threads, Vec<(Era, u32, NoteDigest)>) {
     let mut threads = Threads::default();
     let mut owed = Vec::new();
-    let mut step = Step::default();
+    let mut effects = Effects::default();
     threads.open_thread(WRITER);
     for seq in 1..=notes {
         let note = Received {
@@ -28,12 +28,12 @@ fn thread(notes: u32) -> (Threads, Vec<(Era, u32, NoteDigest)>) {
             at: Time::from_ms(seq.into()),
         };
         owed.push((ERA, seq, note.digest()));
-        threads.store_received(NoteId(seq.into()), note, &mut step);
+        threads.store_received(NoteId(seq.into()), note, &mut effects);
     }
     (threads, owed)
 }
 
-/// The numbers that stand beside a receipt when a void asked for `from` to `to` as well.
+/// Returns the numbers whose digests are sent with a receipt if a void also covers `from` to `to`.
 fn named(notes: u32, from: u32, to: u32) -> Vec<u32> {
     let (threads, owed) = thread(notes);
     let answers = [(ERA, from, to)];
@@ -45,9 +45,9 @@ fn named(notes: u32, from: u32, to: u32) -> Vec<u32> {
 
 #[test]
 fn msg_95_a_note_has_48_digests_at_most() {
-    // 32 that arrived and 16 that were asked for leave no room for the newest.
+    // 32 notes that arrived and 16 in the range of the void leave no room for the newest ones.
     assert_eq!(named(100, 41, 100), (1..=32).chain(41..=56).collect::<Vec<_>>());
-    // Where fewer were asked for, the newest are there.
+    // The void covers fewer stored notes, so there is room for the newest ones.
     assert_eq!(named(100, 41, 48), (1..=32).chain(41..=48).chain(93..=100).collect::<Vec<_>>());
     assert_eq!(named(20, 1, 20), (1..=20).collect::<Vec<_>>());
 }

@@ -63,7 +63,7 @@ fn part_of(kind: RecordKind, key: &[u8]) -> Part {
 fn msg_42_rows_of_parts_that_this_version_has_not_stay_as_they_are() {
     let mut stage = talked();
     let own = |kind: RecordKind| ((kind, vec![0, 0, 0, 1]), vec![0xee; 40]);
-    let later = [RecordKind::MeshFragment, RecordKind::LinkPeer, RecordKind::GuardCoin];
+    let later = [RecordKind::MeshFragment, RecordKind::MeshParcel, RecordKind::Guard];
     stage.parties[0].disk.extend(later.map(own));
     reload(&mut stage, 0);
     let aside = stage.parties[0].device.set_aside();

@@ -226,6 +226,17 @@ fn forms_have_the_sizes_of_the_specification() {
 }
 
 #[test]
+fn msg_153_a_part_that_is_listed_and_left_out_is_not_lacking() {
+    let card = full(vec![relay(1, "relay-one.example.or")], 48).unwrap();
+    let poster = card.to_form(CardForm::Poster).unwrap();
+    assert!(poster.part(OFFLINE_PART).is_none() && !poster.lacks_part(OFFLINE_PART));
+    let offline = card.to_form(CardForm::Offline).unwrap();
+    assert!(offline.relays().is_empty() && !offline.lacks_part(1));
+    assert!(card.has_address() && card.lacks_part(4));
+    assert!(!issue(vec![], vec![]).unwrap().has_address());
+}
+
+#[test]
 fn the_full_form_holds_one_relay_entry() {
     let two = vec![relay(1, "a.b"), relay(2, "c.d")];
     let card = issue(vec![], two.clone()).unwrap();

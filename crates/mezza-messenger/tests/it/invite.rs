@@ -64,7 +64,7 @@ const NOTES: [(usize, u8, &str); 3] =
 fn go_on(town: &mut Town, ben: ContactId) {
     let say = |town: &mut Town, note: usize, contact| {
         let (who, client, text) = NOTES[note];
-        let send = Command::Send { contact, client: [client; 16], text: text.into() };
+        let send = Command::Send { contact, client: [client; 16], text: text.into(), life: None };
         town.command(who, send).expect("a note is accepted, and once only");
     };
     say(town, 0, ben);

@@ -12,7 +12,7 @@ use mezza_core::{Machine, PortableBackend, StaticKey, Wiping, snapshot};
 use mezza_messenger::CarrierSet;
 use mezza_messenger::carriers::{Carrier, Port};
 use mezza_messenger::evidence::WaitReason;
-use mezza_messenger::io::{Arrival, ArrivalOrigin, At, Input, News, Output};
+use mezza_messenger::io::{Arrival, ArrivalOrigin, Ctx, Input, News, Output};
 use mezza_messenger::policy::Policy;
 use mezza_messenger::view::NoteContent;
 use mezza_messenger::{
@@ -61,21 +61,24 @@ impl Port for Five {
     type Output = FiveOutput;
 
     fn all_carriers(&self) -> impl Iterator<Item = &dyn Carrier> {
-        self.four.all_carriers().chain([&self.toy as &dyn Carrier])
+        // The toy stands where the link does.
+        let others = self.four.all_carriers().filter(|one| one.id() != TOY);
+        others.chain([&self.toy as &dyn Carrier])
     }
 
     fn all_carriers_mut(&mut self) -> impl Iterator<Item = &mut dyn Carrier> {
-        self.four.all_carriers_mut().chain([&mut self.toy as &mut dyn Carrier])
+        let others = self.four.all_carriers_mut().filter(|one| one.id() != TOY);
+        others.chain([&mut self.toy as &mut dyn Carrier])
     }
 
     fn handle_input(
         &mut self,
         input: FiveInput,
         seals: &[&StaticKey],
-        at: &mut At<'_>,
+        ctx: &mut Ctx<'_>,
     ) -> Result<(), DeviceError> {
         match input {
-            FiveInput::Four(input) => self.four.handle_input(input, seals, at),
+            FiveInput::Four(input) => self.four.handle_input(input, seals, ctx),
             FiveInput::Toy(contact, parcel, outer) => {
                 let from = ArrivalOrigin::Contact(contact);
                 let parcel = Wiping::new(parcel);
@@ -227,7 +230,7 @@ impl Pair {
         let contact = self.contact(who);
         let client = [client; 16];
         let text = text.into();
-        self.command(who, Command::Send { contact, client, text });
+        self.command(who, Command::Send { contact, client, text, life: None });
     }
 }
 

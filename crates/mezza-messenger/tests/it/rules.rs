@@ -9,11 +9,13 @@ mod dates;
 mod given_up;
 mod gone;
 mod in_time;
+mod judged;
 mod leaving;
 mod limits;
 mod lives;
 mod network;
 mod peers;
+mod places;
 mod policy;
 mod recalled;
 mod refused;
@@ -24,6 +26,7 @@ mod share;
 mod states;
 mod timers;
 mod told;
+mod told_root;
 mod trouble;
 mod twice;
 mod watched;
@@ -175,8 +178,10 @@ fn msg_26_requests_and_blocked_contacts_get_nothing() {
     assert!(quiet.clone().all(|ask| matches!(ask, crate::model::Ask::Set(..))), "{quiet:?}");
     // Eight notes at most go to somebody who has not answered, and as many are kept.
     assert_eq!(stage.texts(1, alice).len(), 8);
-    let again =
-        stage.command(1, Command::Send { contact: alice, client: [1; 16], text: "x".into() });
+    let again = stage.command(
+        1,
+        Command::Send { contact: alice, client: [1; 16], text: "x".into(), life: None },
+    );
     assert_eq!(again, Err(DeviceError::Person(PersonError::NotNow)));
 
     let (mut stage, bob, alice) = Stage::friends();
@@ -197,12 +202,13 @@ fn msg_35_every_queue_is_bounded() {
     for i in 0..1_000_u32 {
         let mut client = [0xc1; 16];
         client[..4].copy_from_slice(&i.to_be_bytes());
-        let send = Command::Send { contact: bob, client, text: "waits".into() };
+        let send = Command::Send { contact: bob, client, text: "waits".into(), life: None };
         let now = stage.now;
         let input = Input::Command(send);
         stage.parties[0].device.handle(input, now, &mut stage.rng).expect("there is room");
     }
-    let one_more = Command::Send { contact: bob, client: [0xee; 16], text: "no".into() };
+    let one_more =
+        Command::Send { contact: bob, client: [0xee; 16], text: "no".into(), life: None };
     let now = stage.now;
     let device = &mut stage.parties[0].device;
     let refused = device.handle(Input::Command(one_more), now, &mut stage.rng);
@@ -260,7 +266,8 @@ fn msg_37_debug_names_nobody() {
     let (mut stage, bob, _) = Stage::friends();
     stage.say(0, bob, "planted-text");
     let device = &stage.parties[0].device;
-    let send = Command::Send { contact: bob, client: [8; 16], text: "planted-text".into() };
+    let send =
+        Command::Send { contact: bob, client: [8; 16], text: "planted-text".into(), life: None };
     let text = format!(
         "{device:?} {send:?} {:?} {:?} {:?} {:?} {:?}",
         device.own_identity(),

@@ -17,6 +17,7 @@ use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
 
 use crate::model::{Ask, Model, Store, Tell};
+use crate::saved::BackupPoint;
 
 /// The only relay's key.
 pub const RELAY: RelayKey = RelayKey([0x5f; 32]);
@@ -162,6 +163,8 @@ pub struct Stage {
     pub rng: ChaCha20Rng,
     /// True if devices get ready for the next note once all is quiet.
     pub ahead: bool,
+    /// The output at which party 0 makes a backup.
+    pub point: BackupPoint,
     queue: VecDeque<(usize, Tell)>,
     clients: u8,
 }
@@ -175,6 +178,7 @@ impl Stage {
             now: START,
             rng: ChaCha20Rng::seed_from_u64(7),
             ahead: true,
+            point: BackupPoint::default(),
             queue: VecDeque::new(),
             clients: 0,
         };
@@ -232,7 +236,7 @@ impl Stage {
     fn write_only(&mut self, who: usize, contact: ContactId, text: &str) -> NoteId {
         self.clients += 1;
         let client = [self.clients; 16];
-        self.command(who, Command::Send { contact, client, text: text.into() })
+        self.command(who, Command::Send { contact, client, text: text.into(), life: None })
             .expect("the note is accepted");
         self.parties[who].device.find_sent(&client).expect("an accepted note has a number")
     }
@@ -253,9 +257,13 @@ impl Stage {
     /// Carries the outputs of one device out, in their order.
     pub fn drain(&mut self, who: usize) {
         let party = &mut self.parties[who];
+        let mut stored = false;
         while let Some(output) = party.device.poll() {
             match output {
-                Output::Store(batch) => write(&mut party.disk, batch.0),
+                Output::Store(batch) => {
+                    stored = true;
+                    write(&mut party.disk, batch.0);
+                }
                 Output::Notify(event) => party.shown.push(event),
                 output @ (Output::Carrier(_) | Output::Durable(..)) => {
                     let Some(ask) = Ask::from_output(output) else { continue };
@@ -267,6 +275,9 @@ impl Stage {
                     self.queue.extend(early.into_iter().chain(late));
                 }
             }
+        }
+        if stored && who == 0 {
+            self.point.pass_output(&party.device, self.now);
         }
         if !party.device.set_aside().is_empty() {
             return;
@@ -389,7 +400,7 @@ impl Stage {
 
 /// A note of one letter.
 pub fn send(contact: ContactId, client: u8) -> Input {
-    Input::Command(Command::Send { contact, client: [client; 16], text: "x".into() })
+    Input::Command(Command::Send { contact, client: [client; 16], text: "x".into(), life: None })
 }
 
 /// The parcels that the device hands to a carrier.

@@ -1,9 +1,11 @@
 //! People with whole devices in one mixnet, and one relay beside it. The network is in memory, jobs
 //! are run at once, and every device has its disk.
 
+mod air;
 mod entry;
 mod lives;
 mod member;
+mod wire;
 
 use std::collections::VecDeque;
 
@@ -29,9 +31,12 @@ use rand_chacha::rand_core::SeedableRng;
 
 use crate::city::City;
 use crate::model::{Ask, Model, Store};
+use crate::saved::BackupPoint;
 use crate::stage::{START, assert_same, card, connection, hand, load, newborn, records, texts};
 use member::Member;
 
+use air::Air;
+pub use air::TICK_MS;
 pub use entry::Lies;
 
 /// From one round to the next.
@@ -64,7 +69,10 @@ pub struct Town {
     pub relay: Model,
     pub members: Vec<Member>,
     pub rng: ChaCha20Rng,
+    /// The output at which member 0 makes a backup.
+    pub point: BackupPoint,
     queue: VecDeque<(usize, Input)>,
+    air: Air,
     connections: u64,
     clients: u8,
 }
@@ -83,7 +91,10 @@ impl Town {
         let rng = ChaCha20Rng::seed_from_u64(7);
         let members = Vec::new();
         let queue = VecDeque::new();
-        let mut town = Self { city, relay, members, rng, queue, connections: 0, clients: 0 };
+        let point = BackupPoint::default();
+        let air = Air::default();
+        let (connections, clients) = (0, 0);
+        let mut town = Self { city, relay, members, rng, point, queue, air, connections, clients };
         for name in names {
             town.arrive(name);
         }
@@ -192,7 +203,8 @@ impl Town {
     pub fn say(&mut self, who: usize, contact: ContactId, text: &str) -> NoteId {
         self.clients += 1;
         let client = [self.clients; 16];
-        self.command(who, Command::Send { contact, client, text: text.into() }).expect("accepted");
+        self.command(who, Command::Send { contact, client, text: text.into(), life: None })
+            .expect("accepted");
         self.members[who].device.find_sent(&client).expect("an accepted note has a number")
     }
 
@@ -226,6 +238,7 @@ impl Town {
     /// Carries the outputs of one device out, in their order.
     fn drain(&mut self, who: usize) {
         let mut stored = false;
+        let before = self.members[who].batches.len();
         while let Some(output) = self.members[who].device.poll() {
             if let Output::Store(batch) = output {
                 stored = true;
@@ -237,10 +250,19 @@ impl Town {
                 self.carry_out(who, output);
             }
         }
+        let now = self.clock(who);
         let member = &self.members[who];
+        // A round without content changes nothing that is in a backup but the charges.
+        if who == 0 && member.batches[before..].contains(&true) {
+            self.point.pass_output(&member.device, now);
+        }
         let mut disk = member.disk.clone();
-        disk.retain(|(kind, _), _| *kind != RecordKind::NetworkRow);
-        assert_same(&records(&member.device), &disk);
+        // The steps of the key tree are stored by an output of their own.
+        let apart = [RecordKind::NetworkRow, RecordKind::Tree, RecordKind::TreeRing];
+        disk.retain(|(kind, _), _| !apart.contains(kind));
+        let mut own = records(&self.members[who].device);
+        own.retain(|(kind, _), _| !apart.contains(kind));
+        assert_same(&own, &disk);
         if stored && member.is_doomed(true) {
             self.crash(who);
         }
@@ -287,6 +309,8 @@ impl Town {
                 let done = job.run::<PortableBackend>(kernel);
                 self.queue.push_back((who, MixnetInput::Done(job, done).into()));
             }
+            Output::Carrier(CarrierOutput::Mesh(output)) => self.carry_out_mesh(who, output),
+            Output::Carrier(CarrierOutput::Link(output)) => self.carry_out_link(who, output),
             output => {
                 let Some(ask) = Ask::from_output(output).filter(|_| member.relay) else { return };
                 member.asked.push(ask.clone());
@@ -364,6 +388,8 @@ impl Town {
                 self.queue.extend(frames.map(|input| (who, input.into())));
                 self.flush(who);
             }
+            self.fly();
+            self.connect_dials();
             if self.queue.is_empty() {
                 return;
             }
@@ -391,6 +417,7 @@ impl Town {
         self.settle();
         loop {
             let others = self.city.entry.deadline().into_iter().chain(self.next_of_lines());
+            let others = others.chain(self.next_of_links());
             let next = self.next().into_iter().chain(others).min();
             let Some(next) = next.filter(|next| *next <= end) else { break };
             self.city.run_until(next.max(self.now()));
@@ -398,6 +425,7 @@ impl Town {
                 self.dial(who);
                 self.flush(who);
             }
+            self.wake_links();
             self.wake();
         }
         self.city.run_until(end);
@@ -466,6 +494,8 @@ impl Town {
     pub fn start(&mut self, who: usize, device: Device<PortableBackend>) {
         self.leave_relay(who);
         self.queue.retain(|(to, _)| *to != who);
+        self.forget_mesh(who);
+        self.forget_link(who);
         let member = &mut self.members[who];
         member.doom = None;
         member.device = device;

@@ -1,5 +1,6 @@
 //! Worlds: people whose network, relay and devices fail at any moment, and a judge who sees all.
 
+mod carriers;
 pub mod hosts;
 mod punctual;
 

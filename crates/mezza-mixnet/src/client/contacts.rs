@@ -28,7 +28,7 @@ const ELDER_EVERY: u64 = 8;
 const BEHIND_CELLS: u8 = 4;
 /// Flag of a stored partner whose roots have ranks.
 const RANKED: u8 = 4;
-/// Number of cells that tell the partner that a contact leaves.
+/// Number of consecutive cells that tell the partner that this client stops serving it.
 const LEAVING_CELLS: u8 = 3;
 /// Number of consecutive missed rounds after which an active partner counts as resting. Fewer are
 /// usual for a partner that also serves others.
@@ -51,7 +51,7 @@ pub(super) fn retry_round(round: u64, times: u8) -> u64 {
 
 /// One root of one contact.
 pub(super) struct PartnerRoot {
-    /// Number of the line, which is never used again.
+    /// Number of the line, the stream under this root. It is never used again.
     pub id: u32,
     pub chain: ConversationKeywheel,
     pub calls: CallKeywheel,
@@ -108,7 +108,7 @@ impl PartnerRoot {
         self.receiver.write_to(w);
     }
 
-    /// Applies the record of a slot that served this line.
+    /// Applies the stored record of a slot that served this root.
     pub fn replay_slot(&mut self, slot: &SealedSlot) -> Result<(), DecodeError> {
         if let Some((seq, first, piece)) = &slot.piece {
             self.sender.restore_sealed(*seq, *first, piece)?;
@@ -181,7 +181,7 @@ pub(super) struct Partner {
     tries: u8,
     /// Time of the last meeting, or of the last service recorded in a row. Only its day is stored
     /// (MIX-68).
-    met_at: Option<Time>,
+    pub met_at: Option<Time>,
 }
 
 snapshot!(struct Partner {
@@ -378,7 +378,7 @@ impl Partner {
             // The root of the meeting is put into use, and then takes over the undelivered messages
             // of the old one (MIX-67).
             let mut old = core::mem::replace(&mut self.line, met);
-            // Roots without end would fill a stream with zeros: the second time the old one goes.
+            // An old root that already sends zeros is dropped, or such roots would accumulate.
             let is_kept = !old.sender.has_blanks();
             self.line.sender.adopt_unsent(&mut old.sender);
             if is_kept {
@@ -448,13 +448,13 @@ impl Partners {
         Some(number)
     }
 
-    /// Returns the contact with this line, or `None`.
+    /// Returns the contact whose root has this line number, or `None`.
     pub fn by_line(&mut self, id: u32) -> Option<(PartnerId, &mut Partner)> {
         let has = |contact: &Partner| contact.lines().any(|line| line.id == id);
         self.all.iter_mut().find(|(_, contact)| has(contact)).map(|(id, contact)| (*id, contact))
     }
 
-    /// Returns the line with this number, or `None`.
+    /// Returns the root with this line number, or `None`.
     pub fn find_line(&mut self, id: u32) -> Option<&mut PartnerRoot> {
         self.by_line(id)?.1.line_mut(id)
     }
@@ -510,7 +510,7 @@ impl Partners {
         again
     }
 
-    /// Returns the lines that could be served in a round, with their turns. Advances every chain to
+    /// Returns the roots that could be served in a round, with their turns. Advances every chain to
     /// the round, by at most `steps` steps each, served or not.
     pub fn compute_turns(&mut self, round: u64, steps: u64) -> Vec<(u32, DeadDrop)> {
         let mut turns = Vec::new();

@@ -77,7 +77,8 @@ mezza_core::snapshot!(struct ClientOptions {
 
 /// A write that is not durable yet.
 enum PendingWrite {
-    /// A record: its round, and the pieces in it as line and number.
+    /// A record: its round, and the pieces in it, each with line number (root of a contact) and
+    /// piece number.
     Record(Option<RoundId>, Vec<(u32, u32)>),
     /// A message for the messenger: line and number of its last piece.
     Message(u32, u32),
@@ -120,7 +121,8 @@ pub struct Client<B: Backend = PortableBackend> {
     snapshot: u64,
     snapshot_at: Time,
     awaited: BTreeMap<u64, PendingWrite>,
-    /// Pieces that arrived and are in no record yet: line and number.
+    /// Pieces that arrived and are in no record yet: line number (root of a contact) and piece
+    /// number.
     unrecorded: VecDeque<(u32, u32)>,
     /// Time of the next steps of chains that are far behind; set once settings have shown the
     /// distance.
@@ -130,8 +132,8 @@ pub struct Client<B: Backend = PortableBackend> {
     aside: Vec<RowsSetAside>,
     /// The time of the last wake or accepted input.
     seen: Time,
-    /// Time since which no round was taken part in, if calls may have been lost since; 0 if that
-    /// was before the start.
+    /// Start of an absence, in which this client takes part in no round and may miss calls; 0 if it
+    /// began before the start of the machine.
     left: Option<Time>,
     /// The last call round that was read, if no earlier one is known to be missed.
     heard: Option<u64>,
@@ -219,6 +221,12 @@ impl<B: Backend> Client<B> {
     /// Returns true if the client has a root for a contact.
     pub fn has_contact(&self, contact: PartnerId) -> bool {
         self.contacts.all.contains_key(&contact)
+    }
+
+    /// Returns true if the client has exactly one root for a contact, and has never met the contact.
+    pub fn has_unproven_root(&self, contact: PartnerId) -> bool {
+        let is_unproven = |partner: &Partner| partner.others.is_empty() && partner.met_at.is_none();
+        self.contacts.all.get(&contact).is_some_and(is_unproven)
     }
 
     /// Returns true if a contact is served at present.

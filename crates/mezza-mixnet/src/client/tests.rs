@@ -174,7 +174,7 @@ fn an_access_reads_its_three_answers() {
     torn[9] ^= 1;
     assert_eq!(alice().read_reply::<PortableBackend>(&torn), DropResult::Garbage);
     assert_eq!(alice().read_reply::<PortableBackend>(&torn[1..]), DropResult::Garbage);
-    // A partner whose cell says what no cell says was there all the same.
+    // A partner whose cell is malformed was present in the round all the same.
     let mut odd = Cell { leaving: false, seq: 1, ack: 2, sack: 3, piece: None }.encode();
     odd[0] = 0x80;
     let turn = chain(Role::Responder).take_round_keys();

@@ -50,9 +50,10 @@ pub struct ServicePolicy {
     pub base_time: Time,
     /// Milliseconds from one round to the next.
     pub interval_ms: u32,
-    /// Milliseconds from the request for keys to the settings.
+    /// Milliseconds from the request for the mixes' keys to SETTINGS, the frame that announces the
+    /// round's keys to clients.
     pub ask_ms: u32,
-    /// Milliseconds from the settings to the opening.
+    /// Milliseconds from SETTINGS to the opening of the round.
     pub lead_ms: u32,
     /// Milliseconds from the opening to the close.
     pub collect_ms: u32,

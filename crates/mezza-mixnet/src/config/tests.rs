@@ -61,7 +61,7 @@ pub fn config(n: u8) -> Config {
     }
 }
 
-/// Signed by the guardians with these indices, as members of `set`.
+/// Returns the config signed by the guardians with these indices, as members of `set`.
 pub fn signed(config: &Config, set: SignatureSet, by: &[u8]) -> SignedConfig {
     let mut signed = SignedConfig::new(config.clone());
     for i in by {
@@ -81,16 +81,16 @@ pub fn successor(of: &Config) -> Config {
     next
 }
 
-/// When genesis begins.
+/// The time when genesis begins.
 pub const EARLY: Time = Time::from_ms(1_000_000);
 
-/// A chain of genesis alone.
+/// Returns a chain with genesis only.
 pub fn chain() -> Chain {
     let genesis = config(3);
     Chain::begin(&genesis.hash(), &signed(&genesis, SignatureSet::Own, &[0, 2])).expect("genesis")
 }
 
-/// A chain that holds as many configs that begin later as one keeps, and the last of them.
+/// Returns a chain with as many future configs as it may store, and the last of them.
 fn full() -> (Chain, Config) {
     let mut chain = chain();
     for _ in 1..64 {
@@ -103,8 +103,8 @@ fn full() -> (Chain, Config) {
     (chain, head)
 }
 
-/// For each refusal of [`Chain::accept`] a chain, and the config that it refuses so before anything
-/// but genesis begins.
+/// Returns for each refusal of [`Chain::accept`] a chain and the config that it refuses, at a time
+/// when only genesis has begun.
 pub fn refused_configs() -> Vec<(ChainError, Chain, SignedConfig)> {
     let next = successor(&config(3));
     let of = |config: &Config| signed(config, SignatureSet::Predecessor, &[0, 1]);
@@ -279,7 +279,7 @@ fn a_config_takes_over_when_it_begins_and_ends_when_it_ends() {
     assert_eq!(chain.genesis_hash(), genesis.hash());
 }
 
-/// A chain as it is stored, whether or not its configs follow one another.
+/// Returns the stored form of a chain, even if its configs do not follow each other.
 fn stored(pin: [u8; 32], configs: &[&Config]) -> Vec<u8> {
     let mut w = Writer::new();
     w.put_bytes(&pin).put_u8(configs.len() as u8);

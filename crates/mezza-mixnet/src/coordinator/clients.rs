@@ -10,7 +10,7 @@ use crate::RoundId;
 use crate::wire::frame::VERSION;
 use crate::wire::{Frame, FrameBody, MissedReason};
 
-/// Requests for configs that one connection may make for each newest config.
+/// Maximum number of config requests per connection until a newer config appears.
 const CONFIG_ASKS: u8 = 2;
 /// Most negative answers (MISSED, or a bucket that does not exist) on one connection before it
 /// takes part in a round again. A client that is late or refused in every round reconnects by then.

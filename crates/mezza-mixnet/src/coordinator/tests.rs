@@ -12,7 +12,7 @@ use crate::wire::frame::VERSION;
 use crate::wire::frame::tests::one_of_each;
 
 const TALK: RoundId = RoundId { service: Service::Conversation, round: 100 };
-/// When round 100 was asked for and is not announced yet.
+/// The time when the keys of round 100 were requested and the round is not announced yet.
 const ASKED: Time = Time::from_ms(994_000);
 
 fn coordinator(chain: Chain) -> Coordinator {
@@ -20,7 +20,7 @@ fn coordinator(chain: Chain) -> Coordinator {
     Coordinator::new(signer(40), chain, Vec::from([genesis]))
 }
 
-/// One that asked the mixes for the keys of round 100, and welcomed client 1.
+/// Returns a coordinator that requested the keys of round 100 from the mixes and welcomed client 1.
 fn busy() -> Coordinator {
     let mut busy = coordinator(chain());
     let rng = &mut SimRng::new(1, 0);
@@ -87,7 +87,7 @@ fn every_refusal_leaves_the_coordinator_as_it_was() {
     all.are_all_in(&produced);
 }
 
-/// Anybody says anything, three clients and three mixes among them.
+/// Returns any input from any party; three clients and three mixes are among them.
 fn anything(dice: &mut SimRng) -> Input {
     let service = *dice.pick(&Service::ALL).expect("three");
     let id = RoundId { service, round: dice.between(99, 102) };

@@ -14,7 +14,7 @@ use crate::wire::frame::tests::one_of_each;
 
 const TALK: RoundId = RoundId { service: Service::Conversation, round: 100 };
 
-/// The first of three mixes.
+/// Returns the first of three mixes.
 fn mix(chain: Chain, floor: NoiseFloor) -> Mix {
     let signed = BTreeMap::new();
     Mix::new(MixOptions { signer: signer(50), chain, signed, floor, job_items: 7 })
@@ -24,7 +24,7 @@ fn from_coordinator(round: u64, body: FrameBody) -> Input {
     Input::Frame(Neighbour::Coordinator, Frame::Round(RoundId { round, ..TALK }, body))
 }
 
-/// A mix that made the key of round 100, and the settings that it would sign.
+/// Returns a mix that created its key for round 100, and the settings that it would sign.
 fn keyed(floor: NoiseFloor) -> (Mix, Settings) {
     let mut mix = mix(chain(), floor);
     let input = from_coordinator(100, FrameBody::NewRound);
@@ -47,7 +47,7 @@ fn keyed(floor: NoiseFloor) -> (Mix, Settings) {
     (mix, settings)
 }
 
-/// A mix in whose way a refusal is, and the input that it refuses.
+/// Returns for each refusal a mix and the input that it refuses.
 fn refusals() -> Vec<(MixError, Mix, Input)> {
     let idle = || mix(chain(), NoiseFloor::None);
     let begun = || keyed(NoiseFloor::None);
@@ -120,7 +120,7 @@ fn every_refusal_leaves_the_mix_as_it_was() {
     all.are_all_in(&produced);
 }
 
-/// A mix in a network without scruples: what it wants done is done late, wrongly or never.
+/// A mix in a hostile environment: its outputs are carried out late, wrongly or not at all.
 struct Chaos {
     mix: Mix,
     settings: Settings,
@@ -141,7 +141,7 @@ impl Chaos {
         if self.dice.chance(800) { TALK } else { id }
     }
 
-    /// An input that may be anything, more often one that brings the round forward.
+    /// Returns a random input, most often one that advances the round.
     fn input(&mut self) -> Input {
         use Neighbour::{Coordinator, Next, Previous, Store};
         let id = self.id();
@@ -163,7 +163,7 @@ impl Chaos {
         }
     }
 
-    /// A job ends, now and then with the result of another one.
+    /// Returns the end of a job, sometimes with the result of another job.
     fn job(&mut self) -> Input {
         let at = self.dice.between(0, self.jobs.len() as u64 - 1) as usize;
         let job = self.jobs.swap_remove(at);

@@ -10,7 +10,7 @@ fn dice(n: u8) -> ChaCha20Rng {
     ChaCha20Rng::from_seed([n; 32])
 }
 
-/// A generator that says one thing for ever.
+/// A generator that always returns the same number.
 struct Stuck(u64);
 
 impl TryRng for Stuck {
@@ -29,8 +29,8 @@ impl TryRng for Stuck {
 
 impl rand_core::TryCryptoRng for Stuck {}
 
-/// Chi-square of observed counts against probabilities, as standard deviations above its mean.
-/// Cells that expect fewer than 20 are put together.
+/// Returns the chi-square statistic of observed counts against probabilities, as standard
+/// deviations above its mean. Cells with an expected count below 20 are merged.
 fn chi_square(observed: &[u32], probability: &[f64]) -> f64 {
     let total = f64::from(observed.iter().sum::<u32>());
     let mut sum = 0.0;

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng as _;
 
-/// The chain of a round of `n` mixes: their secrets, and what all know.
+/// Returns the chain of a round of `n` mixes: their secrets, and the layers that all parties know.
 fn chain(n: usize, service: Service) -> (Vec<Scalar>, Vec<Layer>) {
     let secrets = (0..n).map(|i| Scalar::copy_from(&[0x10 + i as u8; 32])).collect::<Vec<_>>();
     let id = RoundId { service, round: 7 };

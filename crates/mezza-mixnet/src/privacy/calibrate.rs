@@ -17,7 +17,7 @@ pub struct PrivacyTarget {
     pub slots: u8,
     /// The epsilon: odds may change by a factor of at most `e^epsilon`.
     pub epsilon: f64,
-    /// The probability with which odds may change more.
+    /// The delta: the probability with which odds may change by more than that factor.
     pub delta: f64,
 }
 

@@ -174,7 +174,7 @@ fn mix_54_budgets_and_least_noise_are_counted_by_the_bound() {
         tight_delta(&spent, LN_2).expect("a figure").high < 0.3e-4,
         "by the tight one less would"
     );
-    // What is spent is charged in rounds, of which the bound says how many there are.
+    // Spent rounds are compared with the number of rounds that the bound allows.
     let lasts = count_rounds(RoundsSpent { rounds: 1, ..spent }, LN_2, 1e-4, delta);
     assert!((240_000..240_100).contains(&lasts), "{lasts}");
 }

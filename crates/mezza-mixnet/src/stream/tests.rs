@@ -34,7 +34,7 @@ fn round() -> impl Strategy<Value = Outcomes> {
     ]
 }
 
-/// Lengths of chance, and some that fill their last piece.
+/// Returns random message lengths, some of which fill the last piece exactly.
 fn length() -> impl Strategy<Value = usize> {
     prop_oneof![3 => 1_usize..1_200, 1 => Just(223_usize), 1 => Just(448)]
 }
@@ -155,7 +155,7 @@ fn the_window_is_what_acknowledgements_can_name() {
         pieces.push(piece);
     }
     assert_eq!(pieces.len(), WINDOW as usize);
-    // All but the first arrive, the last one first.
+    // All pieces but the first arrive, the last one first.
     for (seq, piece) in pieces.iter().skip(1).rev() {
         assert_eq!(receiver.receive_piece(*seq, piece).map(|m| m.len()), Ok(0));
     }
@@ -185,7 +185,8 @@ fn mix_33_acknowledgements_name_only_what_is_durable() {
     assert_eq!(receiver.ack_fields(), (0, 0));
     receiver.mark_durable(0);
     assert_eq!(receiver.ack_fields(), (1, 0));
-    // The last piece of the second message, early: nobody knows yet that it is one.
+    // The last piece of the second message arrives early, before the receiver can know that it is
+    // the last one.
     receive(&mut receiver, 4);
     receive(&mut receiver, 3);
     (3..=4).for_each(|seq| receiver.mark_durable(seq));
@@ -245,8 +246,8 @@ fn started_anew(sender: &Sender) -> Sender {
     Reader::decode_exact(w.as_slice(), Sender::read_from).expect("what was written")
 }
 
-/// Two messages that were in meetings, and nobody gives again: the partner has the second one
-/// alone, which waits there for the first.
+/// Two messages without tickets whose pieces were in meetings. The partner has only the second
+/// message, which waits there for the first.
 fn second_alone(messages: &[Vec<u8>; 2]) -> Sender {
     let mut sender = Sender::default();
     let mut receiver = Receiver::default();
@@ -362,7 +363,7 @@ fn a_message_that_is_given_again_goes_on_where_it_was() {
         let (seq, piece) = sender.take_piece().expect("a piece");
         sealed.push((seq, sender.first_of(seq).expect("a message"), piece));
     }
-    // After a start two of three pieces are known, and nobody waits for them.
+    // After a restart two of three pieces are known, and no ticket waits for them.
     let mut again = Sender::default();
     for (seq, first, piece) in &sealed {
         again.restore_sealed(*seq, *first, piece).expect("in order");
@@ -471,7 +472,7 @@ fn mix_66_what_is_taken_back_goes_nowhere_or_as_zeros() {
     for (ticket, message) in [begun, waits, last].iter().enumerate() {
         ann.sender.push_message(ticket as u64, message).unwrap();
     }
-    // The first cell was sealed, and the partner was not there.
+    // The first cell was sealed, but the partner was absent in its round.
     let cell = ann.seal();
     ann.sender.settle_piece(cell.seq, CellOutcome::Absent);
     assert!(ann.sender.retract_message(&begun), "a piece of it was sealed");
@@ -519,7 +520,8 @@ fn mix_75_what_is_acknowledged_while_nobody_waits_goes_once() {
     for (ticket, message) in (0..).zip(&messages) {
         sender.push_message(ticket, message).expect("room");
     }
-    // Both pieces of the first one are under way when the tickets are lost, and come.
+    // Both pieces of the first message are in flight when the tickets are removed, and arrive
+    // afterwards.
     let pieces = [0, 1].map(|_| sender.take_piece().expect("a piece"));
     sender.detach_tickets();
     for (seq, piece) in &pieces {
@@ -539,7 +541,7 @@ fn mix_75_what_is_acknowledged_while_nobody_waits_goes_once() {
         "the first one is there"
     );
     assert_eq!(sender.take_piece().expect("the second one").0, 2);
-    // Given once more it is a new message.
+    // Queued once more, it counts as a new message.
     sender.push_message(9, &messages[0]).expect("room");
     assert!(sender.take_handed().is_empty());
 }

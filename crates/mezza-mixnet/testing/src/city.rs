@@ -15,7 +15,7 @@ use rand_core::SeedableRng as _;
 
 use crate::fixture::{Net, OPEN, chain, config, signer};
 
-/// Everything but the clients: they are frames.
+/// A network with all servers but no clients: tests send the clients' frames.
 pub struct City<B: Backend = PortableBackend> {
     pub net: Net<B>,
     pub entry: Coordinator,
@@ -26,9 +26,9 @@ pub struct City<B: Backend = PortableBackend> {
     pub refused: Vec<CoordinatorError>,
     /// The contents of the bucket store; `None` while it is away.
     pub store: Option<BTreeMap<RoundId, Stored>>,
-    /// Mixes that hear nothing.
+    /// Mixes to which no input is delivered.
     pub deaf: Vec<u8>,
-    /// How often a mix died.
+    /// Number of times that a mix died.
     pub deaths: u32,
 }
 
@@ -49,7 +49,7 @@ impl City {
 }
 
 impl<B: Backend> City<B> {
-    /// An entry in front of these mixes.
+    /// Creates a network whose entry server uses these mixes.
     pub fn around_net(mut net: Net<B>) -> Self {
         let config = &net.config;
         let mut genesis = SignedConfig::new(config.clone());
@@ -175,7 +175,7 @@ impl<B: Backend> City<B> {
         self.handle(Input::FromStore(Frame::Round(*id, chunk)));
     }
 
-    /// Goes on to a time, from deadline to deadline.
+    /// Runs until a time, from deadline to deadline.
     pub fn run_until(&mut self, end: Time) {
         let mut rng = ChaCha20Rng::seed_from_u64(0);
         while let Some(due) = self.entry.deadline().filter(|due| *due <= end) {

@@ -23,7 +23,7 @@ use rand_core::{Rng as _, SeedableRng as _};
 
 /// The traps of each mix in a conversation round.
 pub const TRAPS: Traps = Traps { singles: 8, pairs: 4 };
-/// When conversation round 100 opens.
+/// The time when conversation round 100 opens.
 pub const OPEN: Time = Time::from_ms(1_000_000_000);
 
 pub fn signer(n: u8) -> Signer {
@@ -79,7 +79,7 @@ pub fn chain(config: &Config) -> Chain {
     Chain::begin(&config.hash(), &signed).expect("a genesis")
 }
 
-/// The highest round signed of each service, as a disk keeps it.
+/// The highest signed round of each service, as stored on disk.
 type Signed = BTreeMap<Service, u64>;
 
 fn setup(config: &Config, position: u8, floor: NoiseFloor, signed: Signed) -> MixOptions {
@@ -90,7 +90,7 @@ pub fn mix_with(config: &Config, position: u8, floor: NoiseFloor) -> Mix {
     Mix::new(setup(config, position, floor, Signed::new()))
 }
 
-/// The disk of a mix, with the part that is not synced.
+/// The disk of a mix, including writes that are not synced.
 #[derive(Default)]
 struct MixDisk {
     signed: Signed,
@@ -114,36 +114,38 @@ impl MixDisk {
 /// An attacker on the path: changes a frame between two parties, or drops it (`None`).
 pub type Meddler = Box<dyn FnMut(usize, Neighbour, Frame) -> Option<Frame>>;
 
-/// Is shown each job that ran, and at which mix.
+/// A callback that gets each job that ran, and the position of its mix.
 pub type Watch = Box<dyn FnMut(usize, &Job, &JobOutput)>;
 
-/// May change a job before it runs, or give a result of its own: a mix that was built wrongly.
+/// A callback that may change a job before it runs, or return another result: it imitates a faulty
+/// mix.
 pub type Breakage = Box<dyn FnMut(usize, &mut Job) -> Option<JobOutput>>;
 
-/// Mixes in a row, and everything that left them for somebody else.
+/// A chain of mixes, and all frames that they sent to other parties.
 pub struct Net<B: Backend = PortableBackend> {
     pub config: Config,
     pub mixes: Vec<Mix<B>>,
     pub kernel: &'static dyn Kernel,
     pub now: Time,
     pub rng: ChaCha20Rng,
-    /// Frames for coordinator, store and entry: from which mix, to whom.
+    /// Frames for coordinator, store and entry server: sender, receiver and frame.
     pub out: Vec<(usize, Neighbour, Frame)>,
     pub refused: Vec<(usize, MixError)>,
     pub meddler: Option<Meddler>,
-    /// True if each input is looked at for what a refusal changes, which takes most of the time.
+    /// True if each refused input is checked for changes, which takes most of the time.
     pub checks: bool,
-    /// Hand jobs back in another order than they came.
+    /// True if jobs are returned in another order than they were started.
     pub shuffled: bool,
     pub watch: Option<Watch>,
     pub breakage: Option<Breakage>,
-    /// Jobs that do not end.
+    /// Selects jobs that never end.
     pub hung: fn(&Job) -> bool,
-    /// One in so many outputs of a mix is its last; 0: none is.
+    /// On average one in this number of outputs is the last one before the mix dies; 0: no mix
+    /// dies.
     pub luck: u32,
     disks: Vec<MixDisk>,
     power: SimRng,
-    /// Mixes that died and were started again, for whoever has links with them.
+    /// Mixes that died and were restarted, so that their peers can be notified.
     pub died: Vec<usize>,
 }
 
@@ -154,7 +156,7 @@ impl Net {
 }
 
 impl<B: Backend> Net<B> {
-    /// A network whose mixes work with this kernel.
+    /// Creates a network whose mixes compute with this kernel.
     pub fn with_kernel(config: Config, seed: u64, kernel: &'static dyn Kernel) -> Self {
         let count = config.mixes.len() as u8;
         let disks = (0..count).map(|_| MixDisk::default()).collect();
@@ -181,7 +183,7 @@ impl<B: Backend> Net<B> {
         }
     }
 
-    /// One input for one mix, and all that follows from it.
+    /// Handles one input of one mix, and all effects that follow.
     pub fn input(&mut self, at: usize, input: Input) {
         self.feed_mix(at, input);
         self.settle();
@@ -245,7 +247,7 @@ impl<B: Backend> Net<B> {
         }
     }
 
-    /// The process of a mix dies and is started again from its disk; those beside it notice.
+    /// Kills the process of a mix and restarts it from its disk. The neighbours are notified.
     fn restart_mix(&mut self, at: usize) -> Vec<(usize, Input)> {
         self.died.push(at);
         self.disks[at].lose_power(&mut self.power);
@@ -274,7 +276,7 @@ impl<B: Backend> Net<B> {
         }
     }
 
-    /// Asks for keys and signatures; the settings, once all signed.
+    /// Requests keys and signatures for a round. Returns the settings once all mixes signed.
     pub fn announce_round(&mut self, id: RoundId) -> Settings {
         (0..self.mixes.len())
             .for_each(|at| self.send_frame(at, Neighbour::Coordinator, id, FrameBody::NewRound));
@@ -307,7 +309,7 @@ impl<B: Backend> Net<B> {
         }
     }
 
-    /// Takes the outgoing frames of this sort, in order.
+    /// Removes and returns the outgoing frames of one kind, in order.
     pub fn take_frames<T>(&mut self, mut of: impl FnMut(FrameBody) -> Option<T>) -> Vec<T> {
         let mut found = Vec::new();
         self.out.retain(|(_, _, frame)| {
@@ -332,7 +334,7 @@ impl<B: Backend> Net<B> {
         self.send_frame(0, previous, id, FrameBody::BatchEnd { count });
     }
 
-    /// The replies that the first mix gave back.
+    /// Removes and returns the replies that the first mix delivered.
     pub fn take_replies(&mut self) -> Vec<u8> {
         let items = self.take_frames(|body| match body {
             FrameBody::Replies(items) => Some(items.bytes),
@@ -342,7 +344,7 @@ impl<B: Backend> Net<B> {
     }
 }
 
-/// The onions of all clients around these plaintexts, and each one's reply keys.
+/// Returns the onions of all clients around these plaintexts, and the reply keys of each client.
 pub fn make_onions(
     settings: &Settings,
     inner: &[u8],
@@ -371,7 +373,7 @@ pub fn open_replies(replies: &[u8], back: &[SecretVec]) -> Vec<Option<Vec<u8>>> 
     replies.map(|(reply, keys)| onion::open_reply(portable(), keys, reply.to_vec())).collect()
 }
 
-/// Accesses to drops: the id of the drop, 16 times, and a random cell.
+/// Returns accesses to dead drops: each drop id repeated to 16 bytes, and a random cell.
 pub fn make_accesses(drops: &[u8], rng: &mut ChaCha20Rng) -> Vec<u8> {
     let mut inner = vec![0; drops.len() * 272];
     for (access, drop) in inner.chunks_exact_mut(272).zip(drops) {

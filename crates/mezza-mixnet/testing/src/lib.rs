@@ -1,5 +1,5 @@
-//! A whole mixnet in one test: what the tests of `mezza-mixnet` share with those of the crates above.
-//! A package of its own, because it takes `mezza-sim`, and because no crate has features.
+//! A whole mixnet in one test, shared by the tests of `mezza-mixnet` and of the crates above it. It
+//! is a package of its own, because it depends on `mezza-sim` and no crate has features.
 //!
 //! | module | noun |
 //! |---|---|

@@ -18,8 +18,8 @@ impl Prekeys {
         changes: &mut Changes,
     ) {
         let made = now.as_minutes();
-        // The newest prekey is the current one. Older prekeys are therefore dated back if the clock
-        // was ahead.
+        // The newest prekey is the current one. If the clock was ahead, older prekeys have later
+        // dates, so they are dated back.
         for spk in self.spks.iter_mut().filter(|spk| spk.made >= made) {
             spk.made = made.saturating_sub(1);
             spk.record_row(changes);

@@ -142,6 +142,17 @@ impl<S: RatchetSuite, B: Backend> Ratchet<S, B> {
         S::Wire::message_bytes(self.next_prefix(), &self.parties.local, &header)
     }
 
+    /// Checks that the session was answered in time, and that the sending chain has a next message.
+    pub fn check_limits(&self, now: Time) -> Result<(), SealError> {
+        if self.pending && now.since_ms(self.created) >= PENDING_D * Time::DAY_MS {
+            return Err(SealError::Unanswered);
+        }
+        if self.send.as_ref().is_some_and(|send| send.sealed_count() >= S::Wire::CHAIN_MAX) {
+            return Err(SealError::ChainEnd);
+        }
+        Ok(())
+    }
+
     /// Seals one body. After an error the state is unchanged.
     pub fn seal(
         &mut self,
@@ -158,12 +169,7 @@ impl<S: RatchetSuite, B: Backend> Ratchet<S, B> {
             return Err(SealError::TooLong);
         }
         let padded_bytes = self.padded_bytes(body.len(), padding).ok_or(SealError::TooLong)?;
-        if self.pending && now.since_ms(self.created) >= PENDING_D * Time::DAY_MS {
-            return Err(SealError::Unanswered);
-        }
-        if self.send.as_ref().is_some_and(|send| send.sealed_count() >= S::Wire::CHAIN_MAX) {
-            return Err(SealError::ChainEnd);
-        }
+        self.check_limits(now)?;
         self.dh_ratchet(fresh)?;
         self.seal_next(body, outer, padded_bytes).ok_or(SealError::NeedEphemeral)
     }

@@ -329,7 +329,15 @@ impl Person {
     ) -> Result<Vec<u8>, SealError> {
         let fresh = self.talk.needs_ephemeral().then(|| self.fresh());
         let before = self.talk.encode();
+        let can_seal = self.talk.can_seal(self.now);
         let sealed = self.talk.seal(body, outer, padding, fresh, self.now);
+        match &sealed {
+            Ok(_) => assert!(can_seal),
+            Err(SealError::NoSession | SealError::Unanswered | SealError::ChainEnd) => {
+                assert!(!can_seal);
+            }
+            Err(_) => {}
+        }
         if sealed.is_err() {
             assert!(before == self.talk.encode(), "an error changed the state");
         }

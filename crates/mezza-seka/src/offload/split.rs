@@ -22,7 +22,7 @@ pub enum SegmentShape {
     },
     /// Segments with their own headers.
     Segments(Cut),
-    /// Segments that are each too long for one frame and are sent in fragments: datagrams, whose
+    /// Segments that do not fit into one frame and are sent in fragments. They are datagrams, whose
     /// size must not change.
     FragmentedSegments {
         /// The segments.

@@ -34,7 +34,8 @@ impl<S: LinkSuite> Pairing<S> {
             return Err(LinkError::Busy);
         }
         let of_sas = (S1::KIND..=S3::KIND).contains(&kind);
-        // SEKA-34, SEKA-36.
+        // A pairing takes either B frames or S frames (SEKA-34). One without digits accepts only a
+        // peer on the link (SEKA-36).
         if of_sas != self.settings.sas || (!of_sas && !on_link) || (of_sas && !S::COMPLETE) {
             return Err(LinkError::Refused);
         }

@@ -11,7 +11,8 @@ use crate::wire::names_of;
 
 impl<S: LinkSuite> Peer<S> {
     /// Handles a frame that only a side in our own role sends. It is dropped (SEKA-10), and counts
-    /// as a misfit: an attacker who paired with each side may have given both the same role.
+    /// as a misfit, a frame under the peer's name that does not fit the pairing: an attacker who
+    /// paired with each side may have given both the same role.
     pub(super) fn heard_own_role(&mut self, frame: &[u8], now: Time) -> Result<(), LinkError> {
         // The names are public. A frame for another pair is dropped without a count.
         if names_of(frame) != Some((self.record.peer, Some(self.record.own))) {
@@ -36,7 +37,7 @@ impl<S: LinkSuite> Peer<S> {
     }
 }
 
-/// Counts frames under the peer's name that match no state.
+/// Counts misfits: frames under the peer's name that match no state of the pairing.
 #[derive(Debug, Default)]
 pub(super) struct Recognition {
     /// Number of misfits since `first`.
@@ -51,7 +52,8 @@ pub(super) struct Recognition {
 }
 
 impl Recognition {
-    /// Counts a misfit. Returns true if this raises the alarm.
+    /// Counts a misfit, a frame under the peer's name that matches no state. Returns true if this
+    /// raises the alarm.
     pub(super) fn count_misfit(&mut self, now: Time) -> bool {
         self.refused += 1;
         // After the window the count restarts, so that rare noise never adds up to an alarm

@@ -210,7 +210,8 @@ impl<S: LinkSuite> Peer<S> {
         let mut record = self.record.duplicate();
         // One write stages the state and reserves the next attempt (SEKA-11).
         let reserved = u32::try_from(record.attempt_next).ok();
-        record.attempt_next += 1;
+        let reserved = reserved.filter(|_| self.settings.reserves_ahead);
+        record.attempt_next += i64::from(reserved.is_some());
         // The record replaces the state as a whole: a crash leaves the old state or the new one.
         record.current = derived.state;
         record.current_born = i64::from(attempt);

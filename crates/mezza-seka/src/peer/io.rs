@@ -22,6 +22,9 @@ pub struct PeerSettings {
     pub subkeys: u32,
     /// Time after which a responder begins one more exchange, ms; 0 lifts the limit, for the lab.
     pub exchange_ms: u64,
+    /// True if the write that ends an exchange also reserves the next attempt number. A restart
+    /// then skips that number, which a guard on the way counts as a refused handshake (GUARD-35).
+    pub reserves_ahead: bool,
 }
 
 impl Default for PeerSettings {
@@ -32,6 +35,7 @@ impl Default for PeerSettings {
             keepalive_ms: 0,
             subkeys: SUBKEYS_MAX,
             exchange_ms: EXCHANGE_MS,
+            reserves_ahead: true,
         }
     }
 }
@@ -158,4 +162,4 @@ pub struct PeerStatus {
     pub unanswered: u32,
 }
 
-snapshot!(struct PeerSettings { rekey_ms, heal_ms, keepalive_ms, subkeys, exchange_ms });
+snapshot!(struct PeerSettings { rekey_ms, heal_ms, keepalive_ms, subkeys, exchange_ms, reserves_ahead });

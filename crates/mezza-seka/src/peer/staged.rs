@@ -133,7 +133,7 @@ impl Snapshot for Sent {
     }
 }
 
-/// Session, frames and tag keys are derived from the record.
+/// The snapshot omits session, frames and tag keys, because they are derived from the record.
 impl<S: LinkSuite> Snapshot for Stage<S> {
     fn snapshot_into(&self, w: &mut Writer) {
         self.pending_write().snapshot_into(w);

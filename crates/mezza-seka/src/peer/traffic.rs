@@ -12,7 +12,7 @@ use crate::session::{LinkSession, SessionUsage};
 use crate::suite::LinkSuite;
 
 impl<S: LinkSuite> Peer<S> {
-    /// Installs a session that both sides, or this side, have accepted.
+    /// Installs a session of an exchange that was accepted by both sides, or by this side so far.
     pub(super) fn install_session(&mut self, session: LinkSession, now: Time) {
         if let Some(gone) = self.sessions.install_session(session.attempt(), now) {
             self.outputs.push_back(PeerOutput::Retire(gone));

@@ -53,7 +53,7 @@ pub(super) struct BleIdentity {
     pub silence_ms: u64,
 }
 
-/// Why the controller does not respond; `None` while it does.
+/// The reason why the controller does not respond; `None` while it does.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RadioState(Arc<Mutex<Option<String>>>);
 
@@ -85,7 +85,8 @@ impl Ble {
     /// Opens the controller; nothing is sent before [`Ble::change_identity`] gives the node a name.
     ///
     /// # Errors
-    /// 69, 75 or 77 if the controller is not there, is held by another program, or is not ours.
+    /// Exit codes 69, 75 or 77 if the controller is not there, is held by another program, or is
+    /// not ours.
     pub(super) async fn open(place: HciPlace, sender: LinkSender) -> Result<Self, Fault> {
         hci::probe_controller(&place).await?;
         let (identity, names) = watch::channel(None);
@@ -124,8 +125,8 @@ mod tests {
     use tokio::net::TcpListener;
     use tokio::sync::mpsc;
 
-    /// The controller reads one command and disconnects, three times: the host opens it a fourth
-    /// time.
+    /// The controller reads one command and disconnects, three times in a row. The host opens it a
+    /// fourth time.
     #[tokio::test(flavor = "multi_thread")]
     async fn mesh_68_a_controller_that_goes_away_is_opened_again() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -1,12 +1,13 @@
-//! The copy of carried cells on the disk: one SQLite file, written before a frame names a cell (MESH-82).
+//! The copies of long-lived cells on disk: one SQLite file, written before a frame names a cell
+//! (MESH-82).
 //!
 //! ```text
 //! cell    id[16] | bringer, a number drawn at random for this run | body, the whole cell
 //! ```
 //!
-//! The cells are what every neighbour holds, too, so the file needs no key. It does not tell which cells
-//! were made here, or from which address one came (MESH-83). A file that cannot be read is put aside, since
-//! a node without old cells is worth more than no node (MESH-84).
+//! Every neighbour holds the same cells, so the file needs no key. It does not show which cells
+//! were made here, or which address brought a cell (MESH-83). A file that cannot be read is renamed
+//! and replaced by an empty one: a node without old cells is better than no node (MESH-84).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, OpenOptions};
@@ -21,8 +22,8 @@ use rusqlite::{Connection, params};
 
 use mezza_host::api::{Exit, Fault};
 
-/// The name of the file in a home.
-pub(super) const FILE: &str = "mesh-cells.db";
+/// The name of the file in error texts.
+const FILE: &str = "mesh-cells.db";
 
 /// One statement list per version. `PRAGMA user_version` counts those applied.
 const TABLES: &str = "
@@ -35,7 +36,7 @@ const TABLES: &str = "
 pub(super) enum CopyChange {
     /// A cell is carried from now on.
     Keep { id: CellId, bringer: Bringer, bytes: Vec<u8> },
-    /// It is not carried any more.
+    /// The cell expired or was removed, so its copy must be deleted.
     Forget { id: CellId },
 }
 
@@ -51,11 +52,12 @@ pub(super) struct StoredCell {
 #[derive(Debug)]
 pub(super) struct CellStore {
     db: Connection,
-    /// The numbers that this run of the node gave to the neighbours that brought cells.
+    /// The random numbers that stand for the addresses that brought cells, valid for this run of
+    /// the node.
     numbers: BTreeMap<Bringer, u32>,
     /// The ids of the copies on the disk.
     stored: BTreeSet<CellId>,
-    /// Changes that the disk has refused so far: at most one for each cell that is carried or stored.
+    /// Changes that the disk has refused so far: at most one for each cell that is held or stored.
     pending: BTreeMap<CellId, PendingChange>,
 }
 
@@ -67,24 +69,27 @@ enum PendingChange {
 }
 
 impl CellStore {
-    /// Opens or makes the file, with mode 0600. One that cannot be read is put aside as `FILE.damaged`.
+    /// Opens or makes the file, with mode 0600. A file that cannot be read is renamed to
+    /// `FILE.damaged`.
     ///
     /// # Errors
-    /// 73 if the disk refuses.
+    /// Exit code 73 if the disk refuses.
     pub(super) fn open(path: &Path) -> Result<Self, Fault> {
         let opened = Self::open_as_it_is(path).and_then(|store| store.check().map(|()| store));
         let Err(error) = opened else { return opened.map_err(|error| refused(path, &error)) };
         tracing::warn!(target: "mezza", "cells of an earlier run cannot be read: {error}");
         for end in ["", "-wal", "-shm"] {
             let from = beside(path, end);
-            // A file that is not there, or cannot be moved, is told of by the next attempt.
+            // A file that does not exist or cannot be renamed is reported by the attempt to open it
+            // below.
             let _ = fs::rename(&from, beside(&from, ".damaged"));
         }
         Self::open_as_it_is(path).map_err(|error| refused(path, &error))
     }
 
     fn open_as_it_is(path: &Path) -> rusqlite::Result<Self> {
-        // SQLite makes files that others may read.
+        // SQLite would create a file that other users can read, so it is created here with its
+        // mode.
         let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
         if let Err(error) = made
             && error.kind() != ErrorKind::AlreadyExists
@@ -93,10 +98,10 @@ impl CellStore {
         }
         let db = Connection::open(path)?;
         db.pragma_update(None, "journal_mode", "WAL")?;
-        // A process that is killed loses nothing. After a loss of power the last moments may be missing,
-        // and neighbours give them again.
+        // A killed process loses nothing. After a power failure the last changes may be missing,
+        // and neighbours deliver those cells again.
         db.pragma_update(None, "synchronous", "NORMAL")?;
-        // A cell that is over leaves no bytes behind (MESH-83).
+        // The bytes of a deleted cell are overwritten in the file (MESH-83).
         db.pragma_update(None, "secure_delete", "ON")?;
         db.execute_batch(TABLES)?;
         let mut store = Self {
@@ -115,10 +120,10 @@ impl CellStore {
         self.db.query_row(sum, [], |row| row.get::<_, i64>(0)).map(drop)
     }
 
-    /// All copies. A row of another form is left out.
+    /// Returns all copies. A row in another form is left out.
     ///
     /// # Errors
-    /// 73 if the file cannot be read.
+    /// Exit code 73 if the file cannot be read.
     pub(super) fn load_cells(&self) -> Result<Vec<StoredCell>, Fault> {
         self.read_cells().map_err(|error| refused(Path::new(FILE), &error))
     }
@@ -140,7 +145,8 @@ impl CellStore {
     /// Carries out changes, and those that the disk refused before, in one transaction.
     ///
     /// # Errors
-    /// 73 if the disk refuses. Nothing on the disk is changed then; the changes wait for the next call.
+    /// Exit code 73 if the disk refuses. Nothing on the disk is changed then; the changes wait for
+    /// the next call.
     pub(super) fn apply_changes(
         &mut self,
         changes: Vec<CopyChange>,
@@ -155,7 +161,8 @@ impl CellStore {
                 CopyChange::Forget { id } if self.stored.contains(&id) => {
                     self.pending.insert(id, PendingChange::Forget);
                 }
-                // The cell came and went while the disk refused.
+                // The copy was never written: the cell was added and removed while the disk refused
+                // changes.
                 CopyChange::Forget { id } => drop(self.pending.remove(&id)),
             }
         }
@@ -190,8 +197,9 @@ impl CellStore {
         Ok(())
     }
 
-    /// The number of a bringer in this run. What was made here or imported gets that of a neighbour by
-    /// chance, so that the file does not tell it apart (MESH-83).
+    /// Returns the random number that stands for the address that brought a cell. A cell that was
+    /// made here or imported gets the number of a random neighbour, so that the file does not
+    /// distinguish it (MESH-83).
     fn number_of(&mut self, bringer: Bringer, rng: &mut dyn CryptoRng) -> u32 {
         match bringer {
             Bringer::Kept(number) => number,
@@ -206,7 +214,7 @@ impl CellStore {
     }
 }
 
-/// The path with an end.
+/// Returns the path with a suffix.
 fn beside(path: &Path, end: &str) -> std::path::PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(end);
@@ -243,7 +251,7 @@ mod tests {
             vec![keep(1, one), keep(2, one), keep(3, Bringer::Neighbour(2)), keep(4, one)];
         store.apply_changes(changes, &mut OsRng).unwrap();
         store.apply_changes(vec![CopyChange::Forget { id: [4; 16] }], &mut OsRng).unwrap();
-        // It is killed: nothing is closed.
+        // `forget` simulates a process that is killed: nothing is closed.
         std::mem::forget(store);
         let store = CellStore::open(&path).unwrap();
         assert_eq!(ids(&store), [1, 2, 3]);
@@ -310,7 +318,7 @@ mod tests {
             assert_eq!(ids(&store), [2]);
         }
         assert!(beside(&path, ".damaged").exists());
-        // A row of another form is no cell, and the others load.
+        // A row in another form is not a cell; the other rows still load.
         let store = CellStore::open(&path).unwrap();
         store.db.execute("INSERT INTO cell VALUES(x'0102', 7, x'03')", []).unwrap();
         assert_eq!(ids(&store), [2]);

@@ -36,9 +36,16 @@ pub enum MeshAsk {
         tick: u32,
         /// The sealed envelope in base64.
         envelope: String,
+        /// The listener that receives the progress; `None`: the lines of this response do.
+        #[serde(default)]
+        follower: Option<CellFollower>,
     },
     /// Subscribes to the clock, each live cell, and each new cell.
-    Listen,
+    Listen {
+        /// The name by which [`CellFollower`] refers to this listener, drawn at random by it.
+        #[serde(default)]
+        name: Option<u64>,
+    },
     /// Exports all live cells as a bundle.
     Export,
     /// Imports the cells of a bundle.
@@ -46,6 +53,16 @@ pub enum MeshAsk {
         /// The cells in base64.
         cells: Vec<String>,
     },
+}
+
+/// The listener that receives the progress of a cell (MESH-86).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CellFollower {
+    /// The name of the listener.
+    pub listener: u64,
+    /// The number by which the listener knows the cell; it is part of each line of progress.
+    pub ticket: u64,
 }
 
 /// The path of the control socket of this home's mesh node.
@@ -61,18 +78,18 @@ pub fn lock_path(home: &Home) -> PathBuf {
 /// Decodes base64.
 ///
 /// # Errors
-/// 65 if `text` is not valid base64.
+/// Exit code 65 if `text` is not valid base64.
 pub fn decode_base64(text: &str) -> Result<Vec<u8>, Fault> {
     let wrong = |_| Fault::new(Exit::Malformed, "this is no base64", "use the `mezza` that runs");
     BASE64.decode(text.as_bytes()).map_err(wrong)
 }
 
-/// Base64 of bytes.
+/// Encodes bytes in base64.
 pub fn encode_base64(bytes: &[u8]) -> String {
     BASE64.encode(bytes)
 }
 
-/// A status as one line.
+/// Formats a status as one line.
 pub(crate) fn describe_status(status: &NodeStatus, links: &[String], lacks_streams: bool) -> Value {
     let NodeStatus { counts, .. } = status;
     json!({

@@ -1,6 +1,8 @@
 //! The devices of `mezza-mesh` in a crowd of `mezza-sim`: their number, clocks and movement, for
 //! the command `mezza mesh crowd` and for the lab.
 
+pub mod map;
+
 use mezza_mesh::crew::{Crew, CrewSettings};
 use mezza_mesh::limits::{NEVER, SECOND};
 use mezza_mesh::{Grade, MeshFrame};
@@ -15,6 +17,8 @@ pub const START: u64 = 1_800_000_000_000_000;
 
 /// Square metres for each walker: about nine walkers are in range of each other.
 const AREA_M2: f64 = 35.0;
+/// Square metres for each scattered walker: on average less than one other walker is in range.
+const SCATTERED_AREA_M2: f64 = 700.0;
 /// Distance from the centre at which groups begin, metres.
 const RING_M: f64 = 300.0;
 
@@ -27,6 +31,8 @@ pub enum Moves {
     Meet(u64),
     /// People walk about.
     Walk,
+    /// People walk about, so few that most are out of range of all others.
+    Scatter,
     /// People go from stage to stage.
     Celebrate,
 }
@@ -34,11 +40,13 @@ pub enum Moves {
 impl Moves {
     /// Returns the movement of `users` people.
     pub fn make_movement(self, users: usize, seed: u64) -> Box<dyn Movement + Send> {
-        let side = (f64::from(u32::try_from(users).unwrap_or(u32::MAX)) * AREA_M2).sqrt();
+        let count = f64::from(u32::try_from(users).unwrap_or(u32::MAX));
+        let side_m = |area_m2: f64| (count * area_m2).sqrt();
         match self {
             Self::Sit(density) => Box::new(Grid::new(users, density, seed)),
             Self::Meet(leave_s) => Box::new(Converging::new(users, RING_M, leave_s, seed)),
-            Self::Walk => Box::new(Waypoint::new(users, side, seed)),
+            Self::Walk => Box::new(Waypoint::new(users, side_m(AREA_M2), seed)),
+            Self::Scatter => Box::new(Waypoint::new(users, side_m(SCATTERED_AREA_M2), seed)),
             Self::Celebrate => Box::new(Festival::new(users, seed)),
         }
     }
@@ -61,8 +69,8 @@ pub fn draw_clocks(
     (0..users).map(|_| clock()).collect()
 }
 
-/// The settings of a crew whose users write every `every_s` seconds, or never. Cells live for at
-/// most 90 s by any clock; the ring holds three minutes of them.
+/// Returns the settings of a crew whose users write every `every_s` seconds, or never. Cells live
+/// for at most 90 s by any clock, and the ring of slots holds the cells of three minutes.
 pub fn crew_settings(users: usize, every_s: Option<u64>) -> CrewSettings {
     let made = every_s.map_or(64, |every| 180 * users / usize::try_from(every).unwrap_or(30));
     CrewSettings {
@@ -75,7 +83,7 @@ pub fn crew_settings(users: usize, every_s: Option<u64>) -> CrewSettings {
 /// The generator of one simulated device.
 pub type CrowdRng = Xoshiro256PlusPlus;
 
-/// A crew that the simulation can move as a swarm.
+/// A [`Crew`] of devices, in the form that the simulation of a crowd requires.
 pub struct HostedCrew(pub Crew<CrowdRng>);
 
 impl HostedCrew {

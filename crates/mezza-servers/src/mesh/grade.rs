@@ -20,13 +20,13 @@ use mezza_mesh::Grade;
 
 use super::system_clock::{Statement, SystemClock};
 
-/// Touched at each synchronisation since the system was started.
+/// A file that the system touches at each synchronisation since its start.
 const SYNCHRONISED: &str = "/run/systemd/timesync/synchronized";
-/// Maximum error of the clock when systemd-timesyncd touched the stamp, ms.
+/// Maximum error of the clock at the moment when systemd-timesyncd touched that file, ms.
 const STAMP_MS: u64 = 2_500;
-/// Has an entry for each hardware clock.
+/// A folder that has an entry for each hardware clock.
 const HARDWARE_CLOCKS: &str = "/sys/class/rtc";
-/// 2026-01-01 00:00 UTC: an earlier time must be wrong.
+/// 2026-01-01 00:00 UTC. A clock that shows an earlier time is wrong.
 pub(super) const EARLIEST: Time = Time::from_ms(1_767_225_600_000);
 
 /// The error and grade of the clock that a test sets.
@@ -102,7 +102,7 @@ impl ClockFiles {
     }
 }
 
-/// By how much the clock of this system may be off, ms, computed from the record of this home and
+/// Returns the maximum error of this system's clock, ms, computed from the record of this home and
 /// the stamp of systemd-timesyncd. Returns `None` before 2026.
 pub fn within_ms(home: &Home) -> Option<u32> {
     let now = Moment::now();

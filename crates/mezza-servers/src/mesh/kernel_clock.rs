@@ -63,15 +63,16 @@ impl KernelClock {
         if let Some(asked) = self.asked.take_if(|asked| asked.answer.is_finished())
             && asked.answer.join().is_ok_and(|is_synchronised| is_synchronised)
         {
-            // The statement bears the time before the run: a change of the clock during the run is
-            // covered by the next one.
+            // The reading gets the time before the run, so that a change of the clock during the
+            // run is covered by the next one.
             self.said = Some(Statement { at: asked.at, within_ms: WITHIN_MS });
         }
         if self.asked.is_none() && now.boot >= self.ask_at {
             self.ask_at = now.boot.plus_ms(ASK_MS);
             let command = self.command.clone();
-            let answer = thread::spawn(move || is_synchronised(&command));
-            self.asked = Some(Asked { at: now.wall, answer });
+            let run = thread::Builder::new().spawn(move || is_synchronised(&command));
+            // A system that refuses a thread now may have one at the next interval.
+            self.asked = run.ok().map(|answer| Asked { at: now.wall, answer });
         }
         self.said
     }

@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 
 use super::shell::MeshEvent;
 
-/// Frames that wait for a stream at most.
+/// Maximum number of frames that wait for a stream.
 const STREAM_ROOM: usize = 32;
 
 /// A link that is up. A frame beyond its room is lost, as on the air; the receiver requests the
@@ -83,7 +83,7 @@ impl LinkSender {
     }
 }
 
-/// A stream to one peer; its frames wait here until the writer sends them.
+/// A stream to one peer. Its frames wait here until the task that writes them sends them.
 pub(super) struct StreamLink {
     kind: LinkKind,
     delay_us: u64,
@@ -133,8 +133,8 @@ impl FrameLink for StreamLink {
     }
 
     fn send_frame(&mut self, frame: Vec<u8>) {
-        // The node counts the room of the stream. Only a farewell may exceed it, and is dropped
-        // then.
+        // The node sends no more frames than the stream has room for. Only a BYE may exceed it, and
+        // is dropped then.
         let _ = self.frames.try_send(frame);
     }
 

@@ -40,7 +40,7 @@ pub struct LinkChoice {
 struct UpLink {
     frames: Box<dyn FrameLink>,
     peer: Option<FramePeer>,
-    /// Frames passed to the link that have not been sent yet.
+    /// Number of frames that were passed to the link and are not sent yet.
     waiting: usize,
 }
 
@@ -54,10 +54,10 @@ pub(super) struct Links {
     told_of_waiting: bool,
     hasher: RandomState,
     heard: BTreeMap<Source, (SocketAddr, Time)>,
-    /// True if the node holds the port of streams: its beacons then announce that streams are
+    /// True if the node holds the port for streams. Its beacons then announce that streams are
     /// accepted.
     takes_streams: bool,
-    /// True if another program has taken the port on one of the interfaces since.
+    /// True if another program took the port for streams on one of the interfaces since then.
     refused_streams: bool,
     /// The stream listeners, one for each broadcast link and address family; the `bool` of the key
     /// is true for IPv6.
@@ -214,7 +214,7 @@ impl Links {
                 self.up.contains_key(&link).then_some(Input::Frame { link, source, bytes })
             }
             MeshLinkEvent::Up { link, peer, frames } => {
-                // The stream is dropped here, which closes it.
+                // A stream that is not accepted is dropped here, which closes it.
                 self.may_come(peer, now).then(|| self.bring_up(link, Some(peer), frames))
             }
             MeshLinkEvent::Down { link } => self.close_link(link),

@@ -1,6 +1,6 @@
 //! The network that this home belongs to: its name, and its key if it is closed.
 //!
-//! `run/../mesh` of the home holds one line: the name of an open network, or the invitation of a closed
+//! A file of the home holds one line: the name of an open network, or the invitation of a closed
 //! one, `mezzavoce:n1/` and base32 of `key[32] | len u8 | name`.
 
 use std::path::PathBuf;
@@ -31,7 +31,7 @@ impl NetworkChoice {
     /// Makes an open network.
     ///
     /// # Errors
-    /// 2 if the name is empty or longer than 32 bytes.
+    /// Exit code 2 if the name is empty or longer than 32 bytes.
     pub fn make_open(name: &str) -> Result<Self, Fault> {
         check_name(name)?;
         Ok(Self { name: name.to_owned(), key: None })
@@ -48,7 +48,7 @@ impl NetworkChoice {
     /// Decodes an invitation.
     ///
     /// # Errors
-    /// 65 if `text` is no invitation.
+    /// Exit code 65 if `text` is no invitation.
     pub fn of_invitation(text: &str) -> Result<Self, Fault> {
         let wrong = || {
             let text = "this is no invitation to a mesh network";
@@ -75,7 +75,7 @@ impl NetworkChoice {
     /// Reads the network of this home.
     ///
     /// # Errors
-    /// 65 or 77 if its file is damaged, or accessible to other users.
+    /// Exit codes 65 or 77 if its file is damaged, or accessible to other users.
     pub fn of_home(home: &Home) -> Result<Self, Fault> {
         let path = choice_path(home);
         if path.symlink_metadata().is_err() {
@@ -89,7 +89,7 @@ impl NetworkChoice {
     /// Stores the choice; a node started later uses it.
     ///
     /// # Errors
-    /// 73 or 77 if the file cannot be written, or has wrong permissions.
+    /// Exit codes 73 or 77 if the file cannot be written, or has wrong permissions.
     pub fn save_to(&self, home: &Home) -> Result<(), Fault> {
         private::make_folder(home.root())?;
         private::replace(&choice_path(home), self.encode_invitation().as_bytes())
@@ -105,7 +105,7 @@ impl NetworkChoice {
         self.key.is_some()
     }
 
-    /// Returns the network as the node machine takes it.
+    /// Returns the network in the form that the node's state machine uses.
     pub fn into_network(self) -> MeshNetwork {
         MeshNetwork::new(&self.name, self.key)
     }

@@ -11,14 +11,14 @@ use super::udp::CastInterface;
 /// A link without an accepted frame for this time gives its slot to a waiting interface, ms.
 const QUIET_MS: u64 = 60_000;
 
-/// An interface with a cast link.
+/// An interface over which a link multicasts.
 struct PlacedCast {
     interface: CastInterface,
     /// Time of the last accepted frame, or of the start of the link.
     heard_at: Time,
 }
 
-/// Changes to make to cast links.
+/// Changes to make to the links that multicast, one for each interface.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct PlaceChanges {
     /// Links that end.
@@ -71,7 +71,7 @@ impl CastPlaces {
         changes
     }
 
-    /// A link came up on an interface.
+    /// Records that a link came up on an interface.
     pub(super) fn insert(&mut self, link: LinkNumber, interface: CastInterface, now: Time) {
         self.waits_since.remove(&interface.name);
         self.up.insert(link, PlacedCast { interface, heard_at: now });
@@ -131,13 +131,13 @@ mod tests {
         assert_eq!(choose(&mut places, &found, T0).len(), CASTS_MAX);
         assert!(places.interfaces().eq(&found[..CASTS_MAX]));
         assert!(choose(&mut places, &found, T0.plus_ms(QUIET_MS)).is_empty(), "no minute passed");
-        // An interface that is gone frees its slot at once.
+        // The slot of an interface that is gone becomes free at once.
         let left = choose(&mut places, &found[1..], T0.plus_ms(1));
         assert_eq!(left, [found[CASTS_MAX].name.clone()]);
     }
 
-    /// A link with neighbours keeps its slot. Quiet links take turns, so that each interface gets
-    /// its minute.
+    /// A link with neighbours keeps its slot. Links without neighbours take turns, so that each
+    /// interface has a slot for a minute.
     #[test]
     fn mesh_70_quiet_interfaces_give_their_places_in_turn() {
         let mut places = CastPlaces::default();

@@ -7,7 +7,7 @@ use mezza_mesh::{Grade, MeshNetwork, Node};
 use tokio::sync::{mpsc, watch};
 
 use super::ble::{Ble, HciPlace};
-use super::cell_store::{self, CellStore};
+use super::cell_store::CellStore;
 use super::control::{self, MeshAsk};
 use super::grade::{BentClock, ClockFiles};
 use super::kernel_clock::KernelClock;
@@ -59,8 +59,8 @@ impl Started {
     /// Opens sockets and links. Must run inside a Tokio runtime.
     ///
     /// # Errors
-    /// 66 for an interface that is not there, 69 if none can multicast, 75 if a node of this home
-    /// is already running.
+    /// Exit code 66 for an interface that is not there, 69 if none can multicast, 75 if a node of
+    /// this home is already running.
     pub async fn open(options: MeshOptions) -> Result<Self, Fault> {
         let MeshOptions { home, network, links, ble, grade, carried_bytes } = options;
         private::make_folder(home.root())?;
@@ -83,7 +83,7 @@ impl Started {
         let mut settings = node_settings(links.takes_streams());
         settings.carried_bytes = carried_bytes;
         let node = Node::new(settings, network, clock.boot());
-        let path = home.root().join(cell_store::FILE);
+        let path = home.mesh_cells();
         let store = (carried_bytes > 0).then(|| CellStore::open(&path)).transpose()?;
         let mut shell = MeshShell::new(node, own_clock(&home, clock, grade), links, store);
         // An interface that has just come up has no address for a second or two.
@@ -110,7 +110,7 @@ impl Started {
     /// Runs the node until `stop` turns true.
     ///
     /// # Errors
-    /// Those of the event loop; none at present.
+    /// The errors of the event loop, of which there are none at present.
     pub async fn run(self, stop: watch::Receiver<bool>) -> Result<Exit, Fault> {
         drive::run_shell(self.shell, self.events, stop, NAP).await
     }

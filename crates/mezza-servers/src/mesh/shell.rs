@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::ble::BleIdentity;
 use super::cell_store::{CellStore, CopyChange, StoredCell};
-use super::control::{self, MeshAsk};
+use super::control::{self, CellFollower, MeshAsk};
 use super::grade::{self, BentClock, ClockFiles};
 use super::kernel_clock::KernelClock;
 use super::link::MeshLinkEvent;
@@ -25,7 +25,7 @@ use mezza_host::process::rng::OsRng;
 
 /// A clock that may be off by more deletes no copy (MESH-84), ms.
 const WRONG_CLOCK_MS: u64 = 150_000;
-/// How soon links are asked whether they take more, ms.
+/// How soon the links are checked again for room for more frames, ms.
 const REFILL_MS: u64 = 10;
 /// How often the time of day is read, ms.
 const READ_MS: u64 = 60_000;
@@ -33,8 +33,18 @@ const READ_MS: u64 = 60_000;
 const ANSWER_MS: u64 = 1_000;
 /// How often interfaces are looked for, ms.
 const LOOK_MS: u64 = 3_000;
-/// Maximum number of our cells whose senders wait for progress.
+/// Maximum number of our cells whose progress is sent over a connection of their own.
 const SENDERS_MAX: usize = 64;
+/// Maximum number of our cells that listeners follow (MESH-86).
+const FOLLOWED_MAX: usize = 4_096;
+
+/// The receiver of a cell's progress.
+enum ProgressReceiver {
+    /// The response to the request that sent the cell.
+    Response(ControlAnswer),
+    /// A listener, which may follow any number of cells over one connection.
+    Listener(CellFollower),
+}
 
 /// Events around the machine.
 pub(super) enum MeshEvent {
@@ -83,7 +93,7 @@ impl NodeClock {
 }
 
 impl Copies {
-    /// The copies of a store, which are restored once the time is known.
+    /// Reads the stored copies of cells, which are restored once the time is known.
     fn read(store: Option<CellStore>) -> Self {
         let waiting = store.as_ref().map(CellStore::load_cells).transpose();
         let waiting = waiting.unwrap_or_else(|fault| {
@@ -94,6 +104,16 @@ impl Copies {
     }
 }
 
+/// A cell that a program asks to flood.
+#[derive(Clone, Copy)]
+struct CellAsked<'a> {
+    /// The lifetime code, as on the wire.
+    life: u8,
+    tick: u32,
+    /// The sealed envelope in base64.
+    envelope: &'a str,
+}
+
 /// Everything around the machine.
 pub(super) struct MeshShell {
     node: Node,
@@ -101,7 +121,7 @@ pub(super) struct MeshShell {
     own: NodeClock,
     links: Links,
     listeners: Listeners,
-    senders: BTreeMap<Ticket, ControlAnswer>,
+    senders: BTreeMap<Ticket, ProgressReceiver>,
     next_ticket: Ticket,
     shown_clock: Option<Value>,
     /// Boot time of the next reading of the clock.
@@ -114,13 +134,14 @@ pub(super) struct MeshShell {
 /// The copies of carried cells on the disk, and the changes that are not on the disk yet.
 #[derive(Default)]
 struct Copies {
-    /// `None`: nothing is carried for hours, or the node has no disk.
+    /// `None` if this node stores no cells, or has no disk.
     store: Option<CellStore>,
     /// Changes that are not on the disk yet.
     changes: Vec<CopyChange>,
-    /// Cells of an earlier run that were not restored yet: the time is not known, or not well enough.
+    /// Cells of an earlier run that are not restored yet, because the time is unknown or not
+    /// accurate enough.
     waiting: Vec<StoredCell>,
-    /// True after a disk refused: told once.
+    /// True after the disk refused a write, so that this is reported once.
     is_refused: bool,
 }
 
@@ -173,8 +194,9 @@ impl MeshShell {
         }
     }
 
-    /// Gives the node what an earlier run carried, once there is a time to judge it by. A copy that seems over
-    /// stays while the clock may be off: a device that boots in another year carries on (MESH-84).
+    /// Restores the cells of an earlier run once the time is known, by which their age is judged.
+    /// While the clock may be wrong, a copy of a cell that seems to have expired is not deleted: a
+    /// device whose clock starts in another year keeps its cells (MESH-84).
     fn restore_cells(&mut self) {
         if self.copies.waiting.is_empty() {
             return;
@@ -184,7 +206,8 @@ impl MeshShell {
             let StoredCell { id, bringer, ref bytes } = cell;
             let restored = self.apply_input(Input::Restore { cell: bytes.clone(), bringer });
             match restored {
-                // The node has it, from this copy or from a neighbour that was faster.
+                // The node already has the cell, from this copy or from a neighbour that delivered
+                // it first.
                 Ok(()) | Err(NodeError::Refused(Refusal::Repeated)) => (),
                 Err(NodeError::NoTime) => self.copies.waiting.push(cell),
                 Err(NodeError::Refused(Refusal::Time)) if within_ms > WRONG_CLOCK_MS => {
@@ -196,8 +219,8 @@ impl MeshShell {
         self.store_copies();
     }
 
-    /// Writes what changed. A disk that refuses is told of once. The node carries on in memory, and what
-    /// the disk lacks goes with the next change, or with the next reading of the clock.
+    /// Writes all changes to the disk. A failure is reported once. The node continues in memory,
+    /// and the changes are repeated with the next change or the next reading of the clock.
     fn store_copies(&mut self) {
         if !self.copies.changes.is_empty() {
             self.write_copies();
@@ -263,7 +286,7 @@ impl MeshShell {
                 }
                 Output::Forget { id } => self.copies.changes.push(CopyChange::Forget { id }),
                 Output::Send { link, frame } => {
-                    // What a frame names is on the disk before it leaves (MESH-82).
+                    // Cells that a frame names must be on disk before the frame is sent (MESH-82).
                     self.store_copies();
                     self.links.send_frame(link, frame);
                     let soon = self.clock.boot().plus_ms(REFILL_MS);
@@ -284,13 +307,13 @@ impl MeshShell {
                     self.listeners.tell_cell(&cell_line(&payload, tick, life));
                 }
                 Output::Handed { ticket } => {
-                    self.send_line(ticket, &json!({ "event": "handed", "names": 1 }));
+                    self.report_progress(ticket, &json!({ "event": "handed", "names": 1 }));
                 }
                 Output::Carried { ticket, names } => {
-                    self.send_line(ticket, &json!({ "event": "carried", "names": names }));
+                    self.report_progress(ticket, &json!({ "event": "carried", "names": names }));
                 }
                 Output::Expired { ticket } => {
-                    self.send_line(ticket, &json!({ "event": "expired" }));
+                    self.report_progress(ticket, &json!({ "event": "expired" }));
                     self.senders.remove(&ticket);
                 }
                 Output::Clock { cur, anchor_tick, state, grade, within_ms } => {
@@ -322,8 +345,8 @@ impl MeshShell {
             Input::Frame { link, source, .. } => Some((*link, *source)),
             _ => None,
         };
-        // Frames of unknown senders are refused all the time and not logged; `status` counts the
-        // relevant ones.
+        // Frames of unknown senders are refused all the time, so they are not logged. `status`
+        // counts them.
         if self.apply_input(input).is_ok()
             && let Some((link, source)) = frame
         {
@@ -334,8 +357,15 @@ impl MeshShell {
         }
     }
 
-    fn send_line(&mut self, ticket: Ticket, line: &Value) {
-        if self.senders.get(&ticket).is_some_and(|sender| !sender.send_line(line)) {
+    fn report_progress(&mut self, ticket: Ticket, line: &Value) {
+        let is_received = match self.senders.get(&ticket) {
+            None => return,
+            Some(ProgressReceiver::Response(answer)) => answer.send_line(line),
+            Some(ProgressReceiver::Listener(follower)) => {
+                self.listeners.report_progress(*follower, line.clone())
+            }
+        };
+        if !is_received {
             self.senders.remove(&ticket);
         }
     }
@@ -351,10 +381,18 @@ impl MeshShell {
                     let _ = answer.send_line(&self.build_status());
                 })
             }
-            MeshAsk::Send { life, tick, envelope } => {
-                self.send_asked(life, tick, &envelope, &answer)
+            MeshAsk::Send { life, tick, envelope, follower } => {
+                let receiver = match follower {
+                    Some(follower) => ProgressReceiver::Listener(follower),
+                    None => ProgressReceiver::Response(answer.clone()),
+                };
+                self.send_asked(CellAsked { life, tick, envelope: &envelope }, receiver).map(
+                    |line| {
+                        let _ = answer.send_line(&line);
+                    },
+                )
             }
-            MeshAsk::Listen => self.listen_asked(&answer),
+            MeshAsk::Listen { name } => self.listen_asked(name, &answer),
             MeshAsk::Export => {
                 self.export_asked(&answer);
                 Ok(())
@@ -388,29 +426,58 @@ impl MeshShell {
         Ok(())
     }
 
+    /// Floods a cell. Returns the line that confirms it.
     fn send_asked(
         &mut self,
-        life: u8,
-        tick: u32,
-        envelope: &str,
-        answer: &ControlAnswer,
-    ) -> Result<(), Fault> {
-        if self.senders.len() >= SENDERS_MAX {
-            let text = format!("{SENDERS_MAX} messages wait already");
-            return Err(Fault::new(Exit::Busy, text, "wait a minute"));
-        }
-        let life = CellLife::from_number(life).ok_or_else(|| Fault::bug("a life above 2"))?;
-        let payload = control::decode_base64(envelope)?;
+        cell: CellAsked<'_>,
+        receiver: ProgressReceiver,
+    ) -> Result<Value, Fault> {
+        self.check_room(&receiver)?;
+        let life = CellLife::from_number(cell.life).ok_or_else(|| Fault::bug("a life above 2"))?;
+        let payload = control::decode_base64(cell.envelope)?;
         let ticket = self.next_ticket;
-        self.apply_input(Input::Originate { ticket, life, tick, payload }).map_err(not_taken)?;
+        let input = Input::Originate { ticket, life, tick: cell.tick, payload };
+        self.apply_input(input).map_err(not_taken)?;
         self.next_ticket += 1;
+        self.senders.insert(ticket, receiver);
         let around = self.node.count_around(self.clock.boot());
-        let _ = answer.send_line(&json!({ "event": "accepted", "neighbours": around }));
-        self.senders.insert(ticket, answer.clone());
-        Ok(())
+        Ok(json!({ "event": "accepted", "neighbours": around }))
     }
 
-    fn listen_asked(&mut self, answer: &ControlAnswer) -> Result<(), Fault> {
+    /// Checks that there is room for another cell with this receiver of its progress.
+    fn check_room(&mut self, receiver: &ProgressReceiver) -> Result<(), Fault> {
+        match receiver {
+            ProgressReceiver::Listener(follower)
+                if !self.listeners.have_name(follower.listener) =>
+            {
+                let text = "no program listens under this name";
+                return Err(Fault::new(Exit::Busy, text, "listen first"));
+            }
+            _ => (),
+        }
+        let of_kind = |one: &ProgressReceiver| {
+            std::mem::discriminant(one) == std::mem::discriminant(receiver)
+        };
+        let most = match receiver {
+            ProgressReceiver::Response(_) => SENDERS_MAX,
+            ProgressReceiver::Listener(_) => FOLLOWED_MAX,
+        };
+        if self.senders.values().filter(|one| of_kind(one)).count() < most {
+            return Ok(());
+        }
+        // Cells of a listener that is gone are flooded on, and nobody receives their progress.
+        let listeners = &self.listeners;
+        self.senders.retain(|_, one| match one {
+            ProgressReceiver::Response(answer) => !answer.is_closed(),
+            ProgressReceiver::Listener(follower) => listeners.have_name(follower.listener),
+        });
+        if self.senders.values().filter(|one| of_kind(one)).count() < most {
+            return Ok(());
+        }
+        Err(Fault::new(Exit::Busy, format!("{most} messages wait already"), "wait a minute"))
+    }
+
+    fn listen_asked(&mut self, name: Option<u64>, answer: &ControlAnswer) -> Result<(), Fault> {
         if !self.listeners.have_room() {
             let text = format!("{LISTENERS_MAX} programs listen already");
             return Err(Fault::new(Exit::Busy, text, "end one of them"));
@@ -420,7 +487,7 @@ impl MeshShell {
             let facts = cell.facts();
             cell_line(cell.payload(), facts.tick, facts.life)
         });
-        self.listeners.add(answer, self.shown_clock.clone(), lines);
+        self.listeners.add(answer, name, self.shown_clock.clone(), lines);
         Ok(())
     }
 
@@ -491,6 +558,7 @@ fn not_taken(error: mezza_mesh::node::Error) -> Fault {
         Error::Refused(Refusal::Slow) => {
             Fault::new(Exit::Busy, "too many messages at once", "wait a second")
         }
+        Error::Full => Fault::new(Exit::Busy, "the store of the node is full", "wait a minute"),
         Error::Refused(Refusal::Life) => Fault::new(
             Exit::Config,
             "this network carries keys of another life than those of the card",
@@ -509,7 +577,6 @@ fn not_taken(error: mezza_mesh::node::Error) -> Fault {
         | Error::OtherNetwork
         | Error::Stranger
         | Error::Own
-        | Error::Full
         | Error::Unasked
         | Error::Time
         | Error::Share

@@ -25,9 +25,9 @@ const RECORD_BYTES_MAX: usize = 4_096;
 /// A statement of a source that the clock was right.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Statement {
-    /// The time that the clock showed then.
+    /// The time that the clock showed at the statement.
     pub at: Time,
-    /// Maximum error of the clock then, ms.
+    /// Maximum error of the clock at the statement, ms.
     pub within_ms: u64,
 }
 
@@ -103,7 +103,7 @@ impl Readings {
 struct Record {
     /// The last time that a network set the clock.
     source: Option<Vouched>,
-    /// The last grade that a person named.
+    /// The last statement of the user about the accuracy of the clock.
     person: Option<Vouched>,
     /// The last readings of the wall clock in ms, and the system start in which they were made.
     wall_ms: u64,

@@ -77,7 +77,7 @@ pub(super) fn any_address(v6: bool, port: u16) -> SocketAddr {
 /// Tries whether the port is free for streams.
 ///
 /// # Errors
-/// The system's, if another program has the port in either family.
+/// The error of the system, if another program has the port for IPv6 or IPv4.
 pub(super) fn try_port(port: u16) -> io::Result<()> {
     match std::net::TcpListener::bind(any_address(true, port)) {
         Ok(_) => Ok(()),

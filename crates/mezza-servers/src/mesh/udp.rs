@@ -33,12 +33,12 @@ use super::link::{FrameLink, FramePeer, LinkSender, MeshLinkEvent};
 
 /// The port of the mesh.
 pub const PORT: u16 = 7_106;
-/// The groups.
+/// The multicast groups of the mesh, for IPv6 and IPv4.
 const GROUP6: Ipv6Addr = Ipv6Addr::new(0xff12, 0, 0, 0, 0, 0, 0, 0x6d7a);
 const GROUP4: Ipv4Addr = Ipv4Addr::new(239, 77, 90, 1);
 /// Size of the receive buffer of the system in bytes.
 const BUFFER_BYTES: usize = 1 << 20;
-/// Frames that a link accepts at once; it has the same room again at each query.
+/// Frames that a link accepts at once. Each time it is asked, it has the same room again.
 const ROOM: usize = 128;
 /// How long frames are also sent over IPv4 after a device was received there, ms.
 const V4_MS: u64 = 60_000;
@@ -70,8 +70,9 @@ impl Subnet {
     }
 }
 
-/// Lists the interfaces that are up and can multicast, without loopback; with `named`, only the
-/// named ones. Interfaces with a carrier come first, and bridges last: a machine with containers
+/// Lists the interfaces that are up and can multicast; with `named`, only the named ones. The
+/// loopback interface joins the programs of one machine, and is listed only if it is named
+/// (MESH-79). Interfaces with a carrier come first, and bridges last: a machine with containers
 /// has many (MESH-70).
 ///
 /// # Errors
@@ -83,8 +84,14 @@ pub(crate) fn find_interfaces(named: &[String]) -> io::Result<Vec<CastInterface>
     for address in getifaddrs()? {
         let name = address.interface_name;
         let flags = address.flags;
-        let named = named.is_empty() || named.contains(&name);
-        if !named || !flags.contains(wanted) || flags.contains(InterfaceFlags::IFF_LOOPBACK) {
+        let is_named = named.contains(&name);
+        // The kernel multicasts on the loopback interface without announcing that it can.
+        let is_usable = if flags.contains(InterfaceFlags::IFF_LOOPBACK) {
+            is_named && flags.contains(InterfaceFlags::IFF_UP)
+        } else {
+            (is_named || named.is_empty()) && flags.contains(wanted)
+        };
+        if !is_usable {
             continue;
         }
         if !flags.contains(InterfaceFlags::IFF_RUNNING) {
@@ -126,7 +133,7 @@ pub(crate) fn interface_names() -> Vec<String> {
 }
 
 impl CastInterface {
-    /// An IPv6 interface that does not exist.
+    /// Creates an IPv6 interface that does not exist, for tests.
     #[cfg(test)]
     pub(crate) fn named(name: &str) -> Self {
         Self { name: name.to_owned(), index: NonZeroU32::MIN, v6: true, v4: None }
@@ -248,7 +255,7 @@ impl HeardV4 {
     }
 }
 
-/// The groups of an interface.
+/// The link over the multicast groups of one interface.
 pub(super) struct CastLink {
     pub interface: CastInterface,
     /// The sockets; the one of IPv6 first, if the interface has IPv6.
@@ -293,7 +300,7 @@ impl CastLink {
     }
 }
 
-/// The receiver of one group.
+/// The receiving side of the socket of one group.
 struct CastEars {
     socket: CastSocket,
     interface: CastInterface,

@@ -87,7 +87,7 @@ impl Refusal {
             Self::Clock => tracing::warn!(
                 "a round is not of this time: set the clock of this bucket store, or that of the last mix"
             ),
-            // The next round may find free space again, so the store goes on (MIX-79).
+            // The next round may find free space again, so the store continues (MIX-79).
             Self::Disk(fault) => tracing::error!("the buckets of a round are not stored: {fault}"),
         }
     }
@@ -173,7 +173,7 @@ struct Store {
     shelves: BucketDir,
     /// The unfinished upload of the last mix.
     upload: Option<Upload>,
-    /// Buckets sent to the entry on this link, of rounds that may still be stored.
+    /// Buckets that were sent to the entry server on this link, of rounds that may still be stored.
     given: BTreeSet<(RoundId, u32)>,
     /// Successive requests of the entry for missing buckets.
     absent: u32,

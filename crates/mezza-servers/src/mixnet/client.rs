@@ -28,8 +28,8 @@ const READ_BYTES: usize = 4_096;
 /// Fetches the configs of a network and checks them from the pin to the newest.
 ///
 /// # Errors
-/// 69 if the entry cannot be reached, 1 if its configs do not belong to this network, 78 if no
-/// config is in force.
+/// Exit code 69 if the entry cannot be reached, 1 if its configs do not belong to this network, 78
+/// if no config is in force.
 pub async fn join_network(uri: &NetworkUri) -> Result<Chain, Fault> {
     let configs = timeout(JOIN, fetch_configs(&uri.address)).await;
     let configs = configs.ok().and_then(Result::ok).ok_or_else(|| {

@@ -98,8 +98,8 @@ fn demo_policy(service: Service, valid_from: Time) -> ServicePolicy {
 }
 
 impl DemoFiles {
-    /// The files of the network in `dir`, and creates them if missing: keys, and a signed config
-    /// with free loopback ports.
+    /// Loads the files of the network in `dir`. If they are missing, creates keys and a signed
+    /// config with free loopback ports.
     ///
     /// # Errors
     /// A folder that cannot be written, or is accessible to other users.
@@ -181,8 +181,8 @@ impl DemoFiles {
     }
 }
 
-/// Free ports of loopback, below those that the system gives to outgoing connections: they should
-/// be free at the next start too.
+/// Returns free ports of loopback, below those that the system assigns to outgoing connections:
+/// they should be free at the next start too.
 ///
 /// # Errors
 /// If nearly all ports are taken.

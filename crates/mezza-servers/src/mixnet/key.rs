@@ -59,7 +59,7 @@ impl ServerKey {
     /// Reads a key file.
     ///
     /// # Errors
-    /// No such file (66), one that others may read (77), or one that holds no key (65).
+    /// Exit code 66 if there is no such file, 77 if other users may read it, 65 if it holds no key.
     pub fn load(path: &Path) -> Result<Self, Fault> {
         let line = Wiping::new(private::read(path, LINE_BYTES + 1)?);
         Self::of_line(&line).ok_or_else(|| {

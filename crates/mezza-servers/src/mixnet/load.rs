@@ -60,7 +60,7 @@ enum Event {
 /// Runs until `rounds` rounds were returned; calls `tell` for each round that ends.
 ///
 /// # Errors
-/// 69 if no round is returned for a minute.
+/// Exit code 69 if no round is returned for a minute.
 pub async fn run_load(
     load: Load,
     rounds: u32,

@@ -19,7 +19,7 @@ const BYTES_MAX: u64 = 1 << 20;
 /// Reads one signed config.
 ///
 /// # Errors
-/// No such file (66), or one that holds no config, or more than one (65).
+/// Exit code 66 if there is no such file, 65 if it holds no config, or more than one.
 pub fn read_config(path: &Path) -> Result<SignedConfig, Fault> {
     let mut all = read_all(path)?;
     if all.len() > 1 {
@@ -77,7 +77,7 @@ impl ConfigArchive {
     /// Checks configs, oldest first.
     ///
     /// # Errors
-    /// 1 if one of them is refused, 2 if there is none.
+    /// Exit code 1 if one of them is refused, 2 if there is none.
     pub fn check_configs(archive: Vec<SignedConfig>, now: Time) -> Result<Self, Fault> {
         let Some((genesis, later)) = archive.split_first() else {
             return Err(Fault::new(Exit::Usage, "no config was named", "name one with `--config`"));
@@ -122,8 +122,8 @@ pub(crate) fn describe_refusal(error: ChainError) -> Fault {
 /// until the servers have the successor (MIX-86).
 ///
 /// # Errors
-/// 1: another network or number, a start that is not later, a missing service, or first rounds that
-/// are too low; the error states the right values.
+/// Exit code 1: another network or number, a start that is not later, a missing service, or first
+/// rounds that are too low; the error states the right values.
 pub fn check_succession(before: &Config, next: &Config, now: Time) -> Result<(), Fault> {
     let refuse = |text: String, next: &str| Err(Fault::new(Exit::No, text, next));
     if next.network != before.network {

@@ -52,7 +52,8 @@ pub struct ServerHandle {
     pub address: SocketAddr,
     /// The public key of the server.
     pub key: VerifyKey,
-    /// Passes a later config to the server; links keep to the config of the start.
+    /// Passes a later config to the server. Existing links keep the config that was in force when
+    /// the server started.
     pub learn: Learn,
     /// The counters of the server.
     pub metrics: Arc<Metrics>,
@@ -107,7 +108,7 @@ pub(crate) fn is_news(config: &SignedConfig, chain: &Chain) -> bool {
 /// Listens on an address. Returns the listener and its address with the actual port.
 ///
 /// # Errors
-/// 78 if the address cannot be bound.
+/// Exit code 78 if the address cannot be bound.
 pub(crate) async fn bind_listener(wanted: SocketAddr) -> Result<(TcpListener, SocketAddr), Fault> {
     let listener = TcpListener::bind(wanted).await.map_err(|error| {
         let text = format!("cannot listen on {wanted}: {error}");

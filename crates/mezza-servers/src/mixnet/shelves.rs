@@ -60,7 +60,7 @@ impl BucketDir {
     /// Begins a round whose manifest was checked.
     ///
     /// # Errors
-    /// 73 if the disk refuses.
+    /// Exit code 73 if the disk refuses.
     pub(crate) fn begin_round(
         &self,
         manifest: Manifest,
@@ -74,11 +74,11 @@ impl BucketDir {
     }
 
     /// Makes a whole round durable and removes rounds beyond the limit: first those above `newest`,
-    /// which came by a wrong clock, then the oldest. An existing round is kept: it was reported as
+    /// which a wrong clock caused, then the oldest. An existing round is kept: it was reported as
     /// stored, a mix signs each round once, and a folder cannot replace another atomically.
     ///
     /// # Errors
-    /// 73 if the disk refuses.
+    /// Exit code 73 if the disk refuses.
     pub(crate) fn keep_round(&self, upload: &Upload, newest: u64) -> Result<(), Fault> {
         let id = upload.id();
         let to = self.dir.join(round_name(id));
@@ -160,7 +160,7 @@ impl Upload {
     /// Appends a piece of an object. Returns false if the manifest expects another piece.
     ///
     /// # Errors
-    /// 73 if the disk refuses.
+    /// Exit code 73 if the disk refuses.
     pub(crate) fn put_piece(
         &mut self,
         bucket: u32,

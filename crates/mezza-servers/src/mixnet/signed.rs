@@ -31,7 +31,7 @@ impl Signed {
     /// Opens the file beside a key; a missing file means that no round was signed yet.
     ///
     /// # Errors
-    /// 75 if another process runs with this key, 65 if the file is malformed.
+    /// Exit code 75 if another process runs with this key, 65 if the file is malformed.
     pub fn open_beside(key: &Path) -> Result<Self, Fault> {
         let file = File::open(key).map_err(|error| private::cannot_read(key, &error))?;
         let lock = Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|_| {
@@ -54,7 +54,7 @@ impl Signed {
     /// Stores a round as signed, and returns once the file is durable.
     ///
     /// # Errors
-    /// 73 if the file cannot be written; the mix must not sign then.
+    /// Exit code 73 if the file cannot be written; the mix must not sign then.
     pub fn store_round(&mut self, id: RoundId) -> Result<(), Fault> {
         let highest = self.rounds.entry(id.service).or_default();
         *highest = id.round.max(*highest);

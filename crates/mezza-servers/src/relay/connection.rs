@@ -43,7 +43,7 @@ const WRITE_BYTES: usize = 32 << 10;
 const LEAVE: Duration = Duration::from_millis(700);
 /// The wait in the refusal of a client over the limit of connections, s.
 const RETRY_CONNECT_S: u16 = 60;
-/// Size of a frame, bytes, that counts as one more unit of work.
+/// A frame counts as one more unit of work for each of these bytes.
 const WORK_BYTES: usize = 4_096;
 
 /// The parts that all connections of one relay share.

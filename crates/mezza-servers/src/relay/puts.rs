@@ -23,9 +23,9 @@ const WINDOW: usize = 400;
 /// The figures of a run of puts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PutsRate {
-    /// Mails that were answered with DONE 0.
+    /// Number of mails for which DONE 0 was received.
     pub puts: u64,
-    /// From the first put to the last answer.
+    /// Time from the first put to the last reply.
     pub elapsed: Duration,
 }
 

@@ -148,7 +148,8 @@ impl Relay {
     async fn run(self, mut ended: Ended) -> Result<(), RelayError> {
         let mut stop = self.stop.clone();
         let mut connections = JoinSet::new();
-        // The future is kept while other branches end: a connection may wait inside it for a slot.
+        // The future is kept when another branch ends first: a connection may be waiting for a slot
+        // inside it.
         let accepting = self.limiter.accept(&self.listener);
         tokio::pin!(accepting);
         let early = loop {

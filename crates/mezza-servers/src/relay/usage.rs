@@ -223,7 +223,7 @@ mod tests {
         for address in ["2001:db8:7::1", "192.0.2.1"] {
             assert_eq!(account(&usage, address).open(&limits, now), Ok(()));
         }
-        // The site may use four, and one is used.
+        // The site may use as much as four addresses; one of them is used up.
         let opens = (1..=9).filter(|nr| {
             account(&usage, &format!("2001:db8:7:{nr}::1")).open(&limits, now).is_ok()
         });

@@ -46,9 +46,9 @@ pub(crate) struct Carrier {
 
 #[derive(Debug)]
 enum CarrierSocket {
-    /// One frame a datagram.
+    /// UDP: each datagram is one frame.
     Udp(UdpCarrier),
-    /// One frame an Ethernet frame.
+    /// Ethernet: each Ethernet frame is one frame.
     Ether(EtherCarrier),
 }
 

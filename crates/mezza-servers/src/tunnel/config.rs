@@ -138,8 +138,8 @@ impl LinkSettings {
     /// Reads the file; a missing file means default settings.
     ///
     /// # Errors
-    /// 78 for an unknown key or an invalid value, with its line; 77 if other users may write the
-    /// file.
+    /// Exit code 78 for an unknown key or an invalid value, with its line; 77 if other users may
+    /// write the file.
     pub fn load(path: &Path, must_exist: bool) -> Result<Self, Fault> {
         if !path.exists() && !must_exist {
             return Ok(Self::default());
@@ -181,7 +181,7 @@ impl LinkSettings {
     /// Returns the settings of a pairing: those of the file, else those of its note.
     ///
     /// # Errors
-    /// 78 for an invalid value.
+    /// Exit code 78 for an invalid value.
     pub(crate) fn plan_link(&self, note: &PairNote) -> Result<LinkPlan, Fault> {
         let entry = self.link.get(&note.name).cloned().unwrap_or_default();
         let key = |key: &str, what: &str| {
@@ -260,7 +260,7 @@ impl PairNote {
     /// Writes the note.
     ///
     /// # Errors
-    /// 73 if the file cannot be written.
+    /// Exit code 73 if the file cannot be written.
     pub(crate) fn save_to(&self, path: &Path) -> Result<(), Fault> {
         let text = toml::to_string(self).map_err(|error| Fault::bug(error.to_string()))?;
         private::replace(path, text.as_bytes())
@@ -292,7 +292,7 @@ impl StatePlace {
 /// name is replaced, one of an existing interface.
 ///
 /// # Errors
-/// 2 for such a name.
+/// Exit code 2 for such a name.
 pub(crate) fn refuse_name(name: &str, is_replaced: bool) -> Result<(), Fault> {
     let reserved = !is_name(name) || RESERVED_NAMES.contains(&name);
     let is_taken = !is_replaced && nix::net::if_::if_nametoindex(name).is_ok();

@@ -1,4 +1,4 @@
-//! One link of the daemon: its machine, and the threads that its machine publishes sessions to.
+//! One link of the daemon: its state machine, and the threads to which it publishes sessions.
 
 use std::sync::Arc;
 
@@ -31,19 +31,19 @@ const SHARE_FRAMES_MIN: u32 = 20;
 /// Below this percentage the path, or the offload, loses frames.
 pub(super) const SHARE_PERCENT_MIN: u8 = 50;
 
-/// A link that runs or is set aside.
+/// A link that runs, or is suspended until it can.
 pub(crate) struct Link {
     /// The number of the link on this machine.
     pub number: u16,
     /// The machine of the link.
     pub peer: Peer<Suite>,
-    /// The interface as the link's threads use it; `None` while the link is set aside.
+    /// The interface as the link's threads use it; `None` while the link is suspended.
     pub shared: Option<Arc<LinkShared>>,
     /// The counters, which outlive the interface.
     pub counters: Arc<Counters>,
     /// The settings of the link.
     pub plan: LinkPlan,
-    /// Why the link cannot run now; `None` if it runs.
+    /// The reason why the link is suspended; `None` if it runs.
     pub aside: Option<Aside>,
     /// Open sessions, the newest last.
     pub open: Vec<OpenEntry>,
@@ -55,9 +55,9 @@ pub(crate) struct Link {
     pub traffic: Passing,
 }
 
-/// The state of a link that cannot run now.
+/// The state of a suspended link.
 pub(crate) struct Aside {
-    /// Why the link cannot run.
+    /// The reason why the link cannot run.
     pub fault: Fault,
     /// Time of the next try.
     pub next: Time,
@@ -89,7 +89,7 @@ pub(crate) struct Passing {
     refused_at: Option<Time>,
 }
 
-/// Work for the daemon after outputs were carried out.
+/// Work that is left for the daemon after the outputs of a link were carried out.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Carried {
     /// The table of open sessions changed.

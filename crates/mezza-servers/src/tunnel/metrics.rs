@@ -50,7 +50,7 @@ const FIGURES: [Figure; 12] = [
 /// Serves the counts until the program ends.
 ///
 /// # Errors
-/// 75 if the address is taken, 78 if this machine does not have it.
+/// Exit code 75 if the address is taken, 78 if this machine does not have it.
 pub async fn serve_counts(
     address: SocketAddr,
     asks: mpsc::Sender<TunnelEvent>,

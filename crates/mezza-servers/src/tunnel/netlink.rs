@@ -12,6 +12,7 @@ use nix::sys::socket::{
 };
 
 use mezza_host::api::{Exit, Fault};
+use mezza_host::process::netlink::find_attribute;
 
 const NLMSG_ERROR: u16 = 2;
 const RTM_DELLINK: u16 = 17;
@@ -116,21 +117,6 @@ pub(super) fn route_mtu(to: Ipv6Addr, interface: u32) -> Option<usize> {
     let metrics = find_attribute(answer.get(HEADER_BYTES + ROUTE_BYTES..)?, RTA_METRICS)?;
     let mtu = find_attribute(metrics, RTAX_MTU)?.first_chunk::<4>()?;
     usize::try_from(u32::from_ne_bytes(*mtu)).ok().filter(|mtu| *mtu > 0)
-}
-
-/// Returns the content of the first attribute of a kind.
-fn find_attribute(mut bytes: &[u8], kind: u16) -> Option<&[u8]> {
-    loop {
-        let head = bytes.first_chunk::<4>()?;
-        let len = usize::from(u16::from_ne_bytes([head[0], head[1]]));
-        // The two highest bits of a kind are flags.
-        let found = u16::from_ne_bytes([head[2], head[3]]) & 0x3fff;
-        let content = bytes.get(4..len)?;
-        if found == kind {
-            return Some(content);
-        }
-        bytes = bytes.get(len.next_multiple_of(4)..)?;
-    }
 }
 
 /// A subscription to the kernel's notices about changed interfaces.

@@ -57,7 +57,7 @@ pub(crate) struct PairingRun {
 pub(super) struct PairingRequest {
     pub ask: PairAsk,
     pub carrier: Arc<Carrier>,
-    /// Tells the request how the pairing goes.
+    /// The channel to the command that requested the pairing.
     pub answer: ControlAnswer,
     /// Seals the record of the pairing.
     pub key: StoreKey,

@@ -26,9 +26,9 @@ struct Opening<F> {
     session: Arc<LinkSession>,
     opener: Opener<F>,
     assembler: Assembler,
-    /// True if the machine was notified of the session's first frame.
+    /// True if the machine was notified of the first frame of the session.
     told: bool,
-    /// The source of the last frame.
+    /// The source of the session's last frame.
     from: Option<Endpoint>,
 }
 

@@ -19,7 +19,7 @@ pub(crate) enum Drop {
     Forged,
     /// The packet number was seen before, or is too old.
     Replayed,
-    /// No session opened within a second.
+    /// No session opened within a second, so the frame was too late.
     Late,
     /// A queue of the system was full.
     Queue,
@@ -216,7 +216,7 @@ pub(crate) struct OpenEntry {
     pub session: Arc<LinkSession>,
 }
 
-/// Peers and sessions whose frames may arrive over one carrier.
+/// The peers and sessions from which frames are accepted over one carrier.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Welcome {
     /// Sessions that frames may arrive under.

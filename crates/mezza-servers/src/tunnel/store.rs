@@ -44,7 +44,8 @@ pub struct StateFolder {
     _lock: Option<Lock>,
 }
 
-/// A pairing that was read, or why it was not: it is quarantined, and the others go on.
+/// A pairing that was read, or the reason why it could not be read. It is quarantined then, and
+/// other pairings still run.
 pub(crate) enum StoredPeer {
     /// The record opened.
     Sound(Box<(u64, PeerRecord)>, PeerFile),
@@ -65,8 +66,8 @@ impl StateFolder {
     /// Opens the folder, and makes missing parts.
     ///
     /// # Errors
-    /// 75 if another process uses the folder, 77 for wrong modes, 73 if the folder cannot be
-    /// written.
+    /// Exit code 75 if another process uses the folder, 77 for wrong modes, 73 if the folder cannot
+    /// be written.
     pub(crate) fn open(root: &Path, rng: &mut dyn CryptoRng) -> Result<Self, Fault> {
         let root = Self::make_folder(root)?;
         private::make_folder(&root.join("peers"))?;
@@ -80,7 +81,7 @@ impl StateFolder {
     /// Makes the folder if it is missing. Returns its path without symbolic links.
     ///
     /// # Errors
-    /// 77 for wrong modes, 73 if the folder cannot be made.
+    /// Exit code 77 for wrong modes, 73 if the folder cannot be made.
     pub fn make_folder(root: &Path) -> Result<PathBuf, Fault> {
         if let Some(above) = root.parent().filter(|above| !above.exists()) {
             fs::create_dir_all(above).map_err(|error| private::cannot_write(above, &error))?;
@@ -185,7 +186,7 @@ impl StateFolder {
     /// Makes the file of a completed pairing replace the older record of the device.
     ///
     /// # Errors
-    /// 73 if the file cannot be replaced.
+    /// Exit code 73 if the file cannot be replaced.
     pub(crate) fn promote_pairing(&self, peer: LinkId) -> Result<(), Fault> {
         let Some(path) = self.file_path(peer, "next").filter(|path| path.exists()) else {
             return Ok(());
@@ -229,7 +230,7 @@ impl StateFolder {
     /// Erases a pairing: overwrites both slots, then removes the file (SEKA-53).
     ///
     /// # Errors
-    /// 73 if the file cannot be overwritten.
+    /// Exit code 73 if the file cannot be overwritten.
     pub(crate) fn forget_pairing(&self, peer: LinkId) -> Result<(), Fault> {
         let Some(path) = self.file_path(peer, "st") else { return Ok(()) };
         let wiped = OpenOptions::new().write(true).open(&path).and_then(|file| {

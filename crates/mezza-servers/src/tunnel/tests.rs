@@ -216,7 +216,7 @@ fn seka_96_datagrams_that_are_not_joined_come_in_few_reads() {
     });
 }
 
-/// On an idle link no frame comes that would wake the threads.
+/// No frame arrives on an idle link that would wake the threads.
 #[test]
 fn seka_44_data_threads_wipe_the_keys_of_a_session_that_ended() {
     let judged = std::thread::spawn(|| {
@@ -240,7 +240,7 @@ fn seka_44_data_threads_wipe_the_keys_of_a_session_that_ended() {
         let of_sender = Arc::clone(&link);
         std::thread::spawn(move || transmit::transmit_frames::<CountedKey>(of_sender, events));
         link.send_under(Some(one));
-        // The kernel looks for routers on an interface that came up: a key for each thread.
+        // The kernel sends router requests on a new interface, so each thread holds a key.
         assert!(until(|| HELD.load(Ordering::Relaxed) == 2), "no frame passed");
         let silence = format!("/proc/sys/net/ipv6/conf/{TAP}/disable_ipv6");
         std::fs::write(silence, "1").expect("a silent interface");

@@ -1,18 +1,22 @@
 //! The mesh node of this home, through its control socket, and the trials of what it carries.
 //!
 //! ```text
-//! node --clock, cells--> thread --trial with the keys of now--> Opened --> device
-//! device --Send--> thread of one cell --Announced .. Expired--> device
+//! node --clock, cells, progress of own cells--> listener thread --> device
+//! device --Send--> sender thread --one request for each cell--> node
 //! ```
 //!
-//! The node is a server of its own that forwards while the vault is locked. It knows nothing of
-//! what opens here, so that no frame depends on it (MESH-33). Without the keys of an unlocked
-//! device nothing is tried.
+//! The node is a server of its own that forwards cells while the vault is locked. It does not learn
+//! which cells this device can open, so that no frame depends on it (MESH-33). Without the keys of
+//! an unlocked device no cell is tried.
+//!
+//! Two threads and one open connection serve all cells of a device, however many they are and
+//! however long they live (MESH-86).
 
-use std::path::PathBuf;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use mezza_hibe::{
@@ -20,6 +24,7 @@ use mezza_hibe::{
 };
 use mezza_messenger::CarrierInput;
 use mezza_messenger::carriers::mesh::{CAPS, MeshInput, MeshOutput, MeshReport, TrialKeys};
+use rand_core::Rng as _;
 use serde_json::{Value, json};
 
 use super::{Adapter, ConnectionEvent, ConnectionReport, Reporter};
@@ -28,6 +33,7 @@ use mezza_host::api::words::{self, CarrierFacts};
 use mezza_host::api::{Exit, Fault};
 use mezza_host::clock::Clock;
 use mezza_host::process::control::{self, ControlLines};
+use mezza_host::process::rng::OsRng;
 
 /// Pause between two attempts to reach the node.
 const AGAIN: Duration = Duration::from_secs(2);
@@ -41,7 +47,8 @@ const START: &str = "look at the log of `mezza node run`";
 pub struct MeshPlace {
     /// The control socket of the node.
     pub socket: PathBuf,
-    /// The life for which own notes are sealed, where the contact's card has it.
+    /// The life (lifetime class of keys) for which our notes are sealed, if the contact's card
+    /// offers it.
     pub life: Life,
 }
 
@@ -54,6 +61,19 @@ struct Shared {
     listener: AtomicU64,
     /// The reason why no node answers, in words for the user.
     trouble: Mutex<Option<String>>,
+    /// The stream of the listener, and the cells that it follows.
+    stream: Mutex<Stream>,
+}
+
+/// The stream on which the node reports the progress of our cells.
+#[derive(Default)]
+struct Stream {
+    /// The name of the listener while the node answers.
+    name: Option<u64>,
+    /// The serial number of the device that the stream serves.
+    serial: u64,
+    /// Cells whose progress is still awaited.
+    tickets: BTreeSet<u64>,
 }
 
 impl Shared {
@@ -74,6 +94,54 @@ impl Shared {
     fn is_listener(&self, number: u64) -> bool {
         self.listener.load(Ordering::Relaxed) == number
     }
+
+    fn stream(&self) -> MutexGuard<'_, Stream> {
+        self.stream.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends the wait for a cell. Returns false if it ended before.
+    fn end_ticket(&self, serial: u64, ticket: u64) -> bool {
+        let mut stream = self.stream();
+        stream.serial == serial && stream.tickets.remove(&ticket)
+    }
+}
+
+impl Stream {
+    /// Begins the stream of a listener. Returns the cells of an earlier stream of the same device,
+    /// whose progress no stream reports any more.
+    fn begin(&mut self, name: u64, serial: u64) -> BTreeSet<u64> {
+        let old =
+            std::mem::replace(self, Self { name: Some(name), serial, tickets: BTreeSet::new() });
+        if old.serial == serial { old.tickets } else { BTreeSet::new() }
+    }
+
+    /// Ends the stream of a listener. Returns the cells whose progress no stream reports any more.
+    fn end(&mut self, name: u64) -> BTreeSet<u64> {
+        // A later listener has taken over.
+        if self.name != Some(name) {
+            return BTreeSet::new();
+        }
+        self.name = None;
+        std::mem::take(&mut self.tickets)
+    }
+}
+
+/// A cell that the device wants to flood.
+struct CellOrder<E> {
+    ticket: u64,
+    life: u8,
+    tick: u32,
+    envelope: Vec<u8>,
+    /// The reporter of the device that gave the order.
+    reporter: Reporter<E>,
+}
+
+/// The orders that wait for the sender thread. The device bounds them by the cells of each contact.
+struct OrderQueue<E> {
+    sender: mpsc::Sender<CellOrder<E>>,
+    /// The thread that sends holds the lock while it lives.
+    receiver: Arc<Mutex<mpsc::Receiver<CellOrder<E>>>>,
+    thread: Option<JoinHandle<()>>,
 }
 
 /// The mesh of one node; without a place there is none.
@@ -81,15 +149,20 @@ pub(crate) struct MeshAdapter<E> {
     place: Option<MeshPlace>,
     reporter: Reporter<E>,
     clock: Clock,
-    /// Reports of earlier devices are dropped.
+    /// The start of the present device; reports from before it are dropped.
     since: u64,
     shared: Arc<Shared>,
+    orders: OrderQueue<E>,
+    /// False if the system refused a thread to the listener; the next order tries again.
+    listens: bool,
 }
 
 impl<E: From<ConnectionReport> + Send + 'static> MeshAdapter<E> {
     /// Makes the adapter. It begins to listen with a device.
     pub(super) fn new(place: Option<MeshPlace>, clock: Clock, reporter: Reporter<E>) -> Self {
-        Self { place, reporter, clock, since: 0, shared: Arc::default() }
+        let (sender, receiver) = mpsc::channel();
+        let orders = OrderQueue { sender, receiver: Arc::new(Mutex::new(receiver)), thread: None };
+        Self { place, reporter, clock, since: 0, shared: Arc::default(), orders, listens: false }
     }
 
     /// Begins to listen for a device that was opened. Returns its first input.
@@ -102,7 +175,7 @@ impl<E: From<ConnectionReport> + Send + 'static> MeshAdapter<E> {
 
     /// Starts a thread that listens, in the place of an earlier one. The node names all cells that
     /// it holds to a new listener.
-    fn start_listening(&self) {
+    fn start_listening(&mut self) {
         let Some(place) = &self.place else { return };
         let number = self.shared.listener.fetch_add(1, Ordering::Relaxed) + 1;
         let listener = Listener {
@@ -112,80 +185,128 @@ impl<E: From<ConnectionReport> + Send + 'static> MeshAdapter<E> {
             reporter: self.reporter.clone(),
             shared: Arc::clone(&self.shared),
         };
-        spawn_thread("mesh listener", move || listener.run());
+        self.listens =
+            spawn_thread(&self.shared, "mesh listener", move || listener.run()).is_some();
     }
 
     /// Carries out an order of the device.
-    pub(super) fn carry_out_order(&self, order: MeshOutput) {
+    pub(super) fn carry_out_order(&mut self, order: MeshOutput) {
+        if !self.listens && self.since > 0 {
+            self.start_listening();
+        }
         match order {
             MeshOutput::Keys(keys) => {
-                // Cells that came before the first keys are asked for again.
+                // Cells that arrived before the first keys are requested again.
                 if self.shared.set_keys(Some(keys)) {
                     self.start_listening();
                 }
             }
             MeshOutput::Send { ticket, life, tick, envelope } => {
-                let Some(place) = &self.place else { return };
-                let socket = place.socket.clone();
                 let reporter = self.reporter.clone();
-                let envelope = data_encoding::BASE64.encode(&envelope);
-                let ask =
-                    json!({ "ask": "send", "life": life, "tick": tick, "envelope": envelope });
-                spawn_thread("mesh cell", move || follow_cell(ticket, &ask, &socket, &reporter));
+                self.send_cell(CellOrder { ticket, life, tick, envelope, reporter });
             }
             // The node's shell stores keyrings itself.
             MeshOutput::Keyring(_) => {}
         }
     }
-}
 
-/// Starts a thread. A system that refuses one loses a cell or a listener, which is tried again.
-fn spawn_thread(name: &str, work: impl FnOnce() + Send + 'static) {
-    if let Err(error) = thread::Builder::new().name(name.into()).spawn(work) {
-        tracing::warn!(target: "mezza", %error, "no thread for the mesh");
+    /// Queues a cell for the sender thread, which is started if it does not run.
+    fn send_cell(&mut self, order: CellOrder<E>) {
+        let Some(place) = &self.place else { return };
+        // The receiver lives as long as the adapter, so the order waits even without a thread.
+        let _ = self.orders.sender.send(order);
+        if self.orders.thread.as_ref().is_some_and(|thread| !thread.is_finished()) {
+            return;
+        }
+        let sender = CellSender {
+            socket: place.socket.clone(),
+            shared: Arc::clone(&self.shared),
+            orders: Arc::clone(&self.orders.receiver),
+        };
+        self.orders.thread = spawn_thread(&self.shared, "mesh sender", move || sender.run());
     }
 }
 
-/// Floods one cell, and reports its progress until its end.
-fn follow_cell<E: From<ConnectionReport>>(
-    ticket: u64,
-    ask: &Value,
-    socket: &std::path::Path,
-    reporter: &Reporter<E>,
-) {
-    let end = flood_cell(ticket, ask, socket, reporter).unwrap_or_else(|fault| match fault.code {
-        // The tick of the envelope is past: its note is sealed for another one.
-        Exit::No | Exit::Config => MeshInput::Expired { ticket },
-        _ => MeshInput::Refused { ticket },
-    });
-    report_input(reporter, end);
-}
-
-/// Reports the neighbours that announce a cell. Returns how it ended.
-fn flood_cell<E: From<ConnectionReport>>(
-    ticket: u64,
-    ask: &Value,
-    socket: &std::path::Path,
-    reporter: &Reporter<E>,
-) -> Result<MeshInput, Fault> {
-    for line in control::ask_server(socket, ask, START)? {
-        let line = line?;
-        let names = u16::try_from(line["names"].as_u64().unwrap_or(1)).unwrap_or(u16::MAX);
-        match line["event"].as_str() {
-            Some("expired") => return Ok(MeshInput::Expired { ticket }),
-            Some("handed" | "carried") => {
-                report_input(reporter, MeshInput::Announced { ticket, names });
-            }
-            _ => {}
+/// Starts a thread. A system that refuses one is named as the trouble; the next order of the device
+/// tries again.
+fn spawn_thread(
+    shared: &Shared,
+    name: &str,
+    work: impl FnOnce() + Send + 'static,
+) -> Option<JoinHandle<()>> {
+    match thread::Builder::new().name(name.into()).spawn(work) {
+        Ok(thread) => Some(thread),
+        Err(error) => {
+            tracing::warn!(target: "mezza", %error, "no thread for the mesh");
+            shared.set_trouble(Some(format!("the system refuses a thread: {error}")));
+            None
         }
     }
-    // The node ended.
-    Ok(MeshInput::Refused { ticket })
 }
 
 /// Reports an input for the device. Returns false if the program has ended.
 fn report_input<E: From<ConnectionReport>>(reporter: &Reporter<E>, input: MeshInput) -> bool {
     reporter.report_blocking(ConnectionEvent::Input(input.into()))
+}
+
+/// The thread that hands cells to the node.
+struct CellSender<E> {
+    socket: PathBuf,
+    shared: Arc<Shared>,
+    orders: Arc<Mutex<mpsc::Receiver<CellOrder<E>>>>,
+}
+
+impl<E: From<ConnectionReport>> CellSender<E> {
+    /// Sends cells until the adapter is gone.
+    fn run(self) {
+        let orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner);
+        for order in orders.iter() {
+            self.send(&order);
+        }
+    }
+
+    /// Hands a cell to the node. The listener reports its progress, and its end.
+    fn send(&self, order: &CellOrder<E>) {
+        let CellOrder { ticket, reporter, .. } = order;
+        let name = {
+            let mut stream = self.shared.stream();
+            match stream.name {
+                // The cell is awaited before it is sent, because its progress may be reported
+                // before the request returns.
+                Some(name) if stream.serial == reporter.serial => {
+                    stream.tickets.insert(*ticket);
+                    name
+                }
+                // No node answers. The device tries again, or has gone.
+                _ => {
+                    drop(stream);
+                    report_input(reporter, MeshInput::Refused { ticket: *ticket });
+                    return;
+                }
+            }
+        };
+        let ask = json!({
+            "ask": "send", "life": order.life, "tick": order.tick,
+            "envelope": data_encoding::BASE64.encode(&order.envelope),
+            "follower": { "listener": name, "ticket": ticket },
+        });
+        let Err(fault) = request_line(&self.socket, &ask) else { return };
+        let end = match fault.code {
+            // The tick of the envelope is past: its note is sealed for another one.
+            Exit::No | Exit::Config => MeshInput::Expired { ticket: *ticket },
+            _ => MeshInput::Refused { ticket: *ticket },
+        };
+        // The stream may have ended meanwhile, and reported the same.
+        if self.shared.end_ticket(reporter.serial, *ticket) {
+            report_input(reporter, end);
+        }
+    }
+}
+
+/// Sends a request whose response is one line.
+fn request_line(socket: &Path, ask: &Value) -> Result<Value, Fault> {
+    let gone = || Fault::new(Exit::Unreachable, "the mesh node ended", START);
+    control::ask_server(socket, ask, START)?.next().ok_or_else(gone)?
 }
 
 /// One thread that listens to the node.
@@ -201,12 +322,19 @@ impl<E: From<ConnectionReport>> Listener<E> {
     fn run(self) {
         let mut since_report = AWAY;
         while self.shared.is_listener(self.number) {
-            match control::ask_server(&self.socket, &json!({ "ask": "listen" }), START) {
+            let name = OsRng.next_u64();
+            let ask = json!({ "ask": "listen", "name": name });
+            match control::ask_server(&self.socket, &ask, START) {
                 Ok(lines) => {
-                    self.read_lines(lines);
+                    self.read_lines(name, lines);
+                    let lost = self.shared.stream().end(name);
+                    self.report_refused(&lost);
                     since_report = AWAY;
                 }
-                Err(fault) => self.shared.set_trouble(Some(fault.text)),
+                Err(fault) if self.shared.is_listener(self.number) => {
+                    self.shared.set_trouble(Some(fault.text));
+                }
+                Err(_) => return,
             }
             if !self.shared.is_listener(self.number) {
                 return;
@@ -228,19 +356,35 @@ impl<E: From<ConnectionReport>> Listener<E> {
         report_input(&self.reporter, input)
     }
 
+    /// Reports cells whose progress nobody receives any more: the device sends them again.
+    fn report_refused(&self, tickets: &BTreeSet<u64>) {
+        for ticket in tickets {
+            self.report(MeshInput::Refused { ticket: *ticket });
+        }
+    }
+
     /// Reads lines until the node ends, or another listener takes over.
-    fn read_lines(&self, lines: ControlLines) {
-        self.shared.set_trouble(None);
+    fn read_lines(&self, name: u64, lines: ControlLines) {
         for line in lines {
-            let Ok(line) = line else { return };
+            let line = match line {
+                Ok(line) => line,
+                Err(fault) => return self.shared.set_trouble(Some(fault.text)),
+            };
             if !self.shared.is_listener(self.number) {
                 return;
             }
             let input = match line["event"].as_str() {
+                Some("listening") => {
+                    self.shared.set_trouble(None);
+                    let lost = self.shared.stream().begin(name, self.reporter.serial);
+                    self.report_refused(&lost);
+                    None
+                }
                 Some("clock") => {
                     Some(MeshInput::Clock(read_clock(&line, self.clock.boot().as_ms())))
                 }
                 Some("cell") => self.try_cell(&line).map(MeshInput::Opened),
+                Some("handed" | "carried" | "expired") => self.read_progress(&line),
                 // Lost cells come with the next listener, if they still live then.
                 _ => None,
             };
@@ -248,6 +392,18 @@ impl<E: From<ConnectionReport>> Listener<E> {
                 return;
             }
         }
+    }
+
+    /// Reads the progress of an own cell. Returns `None` if nobody waits for it.
+    fn read_progress(&self, line: &Value) -> Option<MeshInput> {
+        let ticket = line["ticket"].as_u64()?;
+        if line["event"] == "expired" {
+            let is_awaited = self.shared.end_ticket(self.reporter.serial, ticket);
+            return is_awaited.then_some(MeshInput::Expired { ticket });
+        }
+        let is_awaited = self.shared.stream().tickets.contains(&ticket);
+        let names = u16::try_from(line["names"].as_u64().unwrap_or(1)).unwrap_or(u16::MAX);
+        is_awaited.then_some(MeshInput::Announced { ticket, names })
     }
 
     fn try_cell(&self, line: &Value) -> Option<OpenedEnvelope> {
@@ -297,28 +453,15 @@ impl<E: From<ConnectionReport> + Send + 'static> Adapter for MeshAdapter<E> {
         vec![words::mesh::describe_health(trouble.as_deref(), facts)]
     }
 
-    /// Forgets the keys. The node goes on, and knows nothing of it.
+    /// Forgets the keys. The node continues and does not notice this.
     fn on_device_gone(&mut self) {
         self.since = 0;
+        self.listens = false;
         self.shared.listener.fetch_add(1, Ordering::Relaxed);
+        *self.shared.stream() = Stream::default();
         self.shared.set_keys(None);
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_line_of_the_clock_is_read_and_a_poor_one_settles_nothing() {
-        let line = json!({
-            "event": "clock", "cur": 60_000_001, "anchor_tick": 60_000_000, "within_ms": 2_500,
-            "grade": "good", "state": "alone", "around": 3,
-        });
-        let clock = read_clock(&line, 7);
-        assert_eq!((clock.cur, clock.own, clock.within_ms), (60_000_001, 60_000_000, 2_500));
-        assert!(clock.settled && clock.around == 3 && clock.boot_ms == 7 && clock.level == 2);
-        let poor = read_clock(&json!({ "event": "clock", "cur": 5, "grade": "poor" }), 7);
-        assert!(!poor.settled && poor.around == 0 && poor.within_ms == u64::MAX);
-    }
-}
+mod tests;

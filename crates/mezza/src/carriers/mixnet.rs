@@ -74,13 +74,13 @@ impl<E: From<ConnectionReport> + Send + 'static> MixnetAdapter<E> {
         Self { reporter, clock, pace, line, keeper, trouble, cover, withheld }
     }
 
-    /// Lets the line and the rounds of a locked device go on (MIX-78).
+    /// Lets the line and the rounds of a locked device continue (MIX-78).
     pub(super) fn begin_cover(&mut self, cover: MixnetCover<AwsLc>) {
         self.cover = Some(Box::new(cover));
         self.drive_cover(|_, _| ());
     }
 
-    /// Returns the line for the unlocked device to go on with.
+    /// Returns the line, which the unlocked device continues.
     pub(super) fn take_line(&mut self) -> Option<MixnetLine> {
         let now = self.clock.date();
         self.cover.take().map(|cover| cover.into_line(now))
@@ -191,7 +191,9 @@ impl<E: From<ConnectionReport> + Send + 'static> Adapter for MixnetAdapter<E> {
                 self.deliver_input(MixnetInput::Frame { frame: *frame, age_ms })
             }
             // Events of relays cannot come from this carrier.
-            ConnectionEvent::Input(CarrierInput::Relay(_) | CarrierInput::Mesh(_))
+            ConnectionEvent::Input(
+                CarrierInput::Relay(_) | CarrierInput::Mesh(_) | CarrierInput::Link(_),
+            )
             | ConnectionEvent::Up { .. }
             | ConnectionEvent::Down => None,
         }

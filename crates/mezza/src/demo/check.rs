@@ -20,10 +20,14 @@ use mezza_host::process::rng::OsRng;
 const UP: Duration = Duration::from_secs(20);
 /// Interval between two checks if a device is reachable.
 const GLANCE: Duration = Duration::from_millis(10);
-/// How long the exchange may take.
-pub(super) const PATIENCE: Duration = Duration::from_secs(10);
-/// Time limit of the exchange in the mixnet, where calling echo takes several rounds.
-pub(super) const PATIENCE_OF_ROUNDS: Duration = Duration::from_secs(60);
+/// How long the exchanges over relay, link, mixnet and mesh may take. Calling echo in the mixnet
+/// takes several rounds, and a cell of the mesh waits for the beacons of the other node.
+pub(super) const PATIENCES: [Duration; 4] = [
+    Duration::from_secs(10),
+    Duration::from_secs(10),
+    Duration::from_secs(60),
+    Duration::from_secs(30),
+];
 /// The text of the note.
 const TEXT: &str = "Hello echo, do you read me?";
 

@@ -11,7 +11,7 @@ use mezza_host::process::home::Home;
 /// and one that older versions made in the usual home.
 ///
 /// # Errors
-/// 66 if there is none, 75 if one runs, 73 if a folder cannot be removed.
+/// Exit code 66 if there is none, 75 if one runs, 73 if a folder cannot be removed.
 pub(super) fn remove_demonstration(context: &CliContext) -> Result<Exit, Fault> {
     let mut homes = vec![context.home.clone()];
     if !context.home_is_named {

@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::check::CheckResult;
+use super::link::Joined;
 use super::{DemoRelay, ECHO, PERSON};
 use crate::faces::cli::args::UpArgs;
 use crate::faces::cli::{CliContext, show};
@@ -71,6 +72,40 @@ impl<'a> Screen<'a> {
             demo::MIXES
         );
         self.print_both(&json!({ "event": "mixnet", "mixes": demo::MIXES, "demo": true }), &text);
+    }
+
+    /// Prints that both devices are in a mesh, or why they are not.
+    pub(super) fn show_mesh(&self, made: &Result<(), Fault>) {
+        match made {
+            Ok(()) => self.print_both(
+                &json!({ "event": "mesh", "nodes": 2, "ok": true }),
+                "mesh     a node for each of the two, on the loopback interface; no server between them",
+            ),
+            Err(fault) => self.print_both(
+                &json!({ "event": "mesh", "ok": false, "error": fault.text, "next": fault.next }),
+                &format!("mesh     is not there: {fault}"),
+            ),
+        }
+    }
+
+    /// Prints that the two devices are paired, or why there is no link.
+    pub(super) fn show_link(&self, joined: &Result<Joined, Fault>) {
+        match joined {
+            Ok(Joined { address, digits }) => {
+                let paired = digits.as_ref().map_or_else(
+                    || "paired by an earlier start".into(),
+                    |digits| format!("paired, since both devices showed {digits}"),
+                );
+                let value =
+                    json!({ "event": "link", "address": address, "digits": digits, "ok": true });
+                let text = format!("link     {address} is echo's device; {paired}");
+                self.print_both(&value, &text);
+            }
+            Err(fault) => self.print_both(
+                &json!({ "event": "link", "ok": false, "error": fault.text, "next": fault.next }),
+                &format!("link     is not there: {fault}"),
+            ),
+        }
     }
 
     /// Prints the result of the check.

@@ -9,6 +9,7 @@ mod changes;
 pub(crate) mod client;
 pub(crate) mod cpu;
 pub(crate) mod follow;
+pub(crate) mod guard;
 pub(crate) mod help;
 pub(crate) mod hibe;
 pub(crate) mod lab;
@@ -34,7 +35,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory, FromArgMatches};
 
 use crate::faces::config::LoadedSettings;
-use args::{Cli, CliCommand};
+use args::{Cli, CliCommand, LinkCommand};
 use client::ApiClient;
 use mezza_host::api::{Exit, Fault};
 use mezza_host::process::home::Home;
@@ -134,9 +135,17 @@ fn dispatch_command(cli: Cli, demo: Demo) -> Result<Exit, Fault> {
         // The options of the lab are its own, and stand after the word.
         CliCommand::Lab { .. } if json || home.is_some() => Err(lab::own_options()),
         CliCommand::Lab { words } => lab::exec_lab(&words),
+        CliCommand::Link { what: LinkCommand::PairContact(asked), place } => {
+            link::refuse_place(&place)?;
+            link::pair_contact(&context()?, &asked)
+        }
         CliCommand::Link { place, what } => {
             paste::remember_link(&place);
             link::run_link(out, &place, &what)
+        }
+        CliCommand::Guard { place, what } => {
+            paste::remember_guard(&place);
+            guard::run_guard(&context()?, &place, &what)
         }
         CliCommand::Openapi => {
             show::print_raw(crate::faces::web::describe_interface()?.trim_end());

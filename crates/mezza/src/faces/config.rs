@@ -14,6 +14,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 
+use crate::carriers::LinkListen;
 use crate::faces::ports;
 use mezza_host::api::{Exit, Fault};
 use mezza_host::process::home::private;
@@ -38,6 +39,8 @@ pub struct Settings {
     pub relay_public: String,
     /// Where a relay keeps mail: `sqlite`, `sqlite:PATH` or `postgres:URL`.
     pub relay_store: String,
+    /// True if `mezza node run` runs the relay of this home, too.
+    pub relay_with_node: bool,
     /// Bytes of mail and bundles that a relay stores in all.
     pub relay_store_bytes_max: u64,
     /// Mailboxes that a relay stores in all.
@@ -58,10 +61,16 @@ pub struct Settings {
     pub mesh_port: u16,
     /// Name of an open mesh network; empty: the network of `mezza mesh net`.
     pub mesh_net: String,
-    /// Interfaces of the mesh, separated by commas; empty: all that can multicast.
+    /// Interfaces of the mesh, separated by commas; empty: all that can multicast; `none`: Bluetooth
+    /// LE alone.
     pub mesh_if: String,
+    /// Bluetooth controller of the mesh: `hci0`, `tcp:HOST:PORT` or `unix:PATH`; empty: none.
+    pub mesh_ble: String,
     /// Time for which the keys of own notes stay: `minute`, `half-hour` or `half-day`.
     pub mesh_life: String,
+    /// Where paired devices may connect: an interface, or an address with or without a port; empty:
+    /// nowhere.
+    pub link_listen: String,
     /// Lowest level of log lines: `error`, `warn`, `info`, `debug` or `trace`.
     pub log: String,
 }
@@ -73,6 +82,7 @@ impl Default for Settings {
             relay_listen: format!("127.0.0.1:{}", ports::RELAY),
             relay_public: String::new(),
             relay_store: "sqlite".to_owned(),
+            relay_with_node: false,
             relay_store_bytes_max: 10 << 30,
             relay_boxes_max: 1_000_000,
             relay_connections_max: 256,
@@ -84,9 +94,28 @@ impl Default for Settings {
             mesh_port: ports::MESH,
             mesh_net: String::new(),
             mesh_if: String::new(),
+            mesh_ble: String::new(),
             mesh_life: "minute".to_owned(),
+            link_listen: String::new(),
             log: "warn".to_owned(),
         }
+    }
+}
+
+impl Settings {
+    /// Returns where connections of paired devices are accepted, or `None` if they are not.
+    ///
+    /// # Errors
+    /// 78 for a value that names neither an interface nor an address of one network.
+    pub(crate) fn link_place(&self) -> Result<Option<LinkListen>, Fault> {
+        let text = self.link_listen.trim();
+        if text.is_empty() {
+            return Ok(None);
+        }
+        text.parse().map(Some).map_err(|reason: String| {
+            let text = format!("the setting link_listen cannot be {text:?}: {reason}");
+            Fault::new(Exit::Config, text, "name an interface, such as eth0, or its address")
+        })
     }
 }
 

@@ -48,32 +48,34 @@ pub fn ask(file: Option<&Path>, prompt: &str) -> Result<Zeroizing<Vec<u8>>, Faul
 pub fn ask_new(file: Option<&Path>) -> Result<Zeroizing<Vec<u8>>, Fault> {
     let pass = match file_among(file) {
         Some(path) => read(&path)?,
-        None => ask_twice(type_in)?,
+        None => ask_twice("New passphrase of this device", type_in)?,
     };
     check_new(&pass)?;
     Ok(pass)
 }
 
-/// The passphrase of an existing backup. The variable that names the file of the vault's passphrase does
-/// not count.
+/// Asks for the passphrase of an existing backup. The environment variable that names the file of
+/// the vault's passphrase is not used.
 pub(crate) fn ask_for_backup(file: Option<&Path>) -> Result<Zeroizing<Vec<u8>>, Fault> {
     file.map_or_else(|| type_in("Passphrase of the backup: "), read)
 }
 
-/// The passphrase of a new backup; on a terminal six words are offered, and it is typed twice.
+/// Asks for the passphrase of a new backup. On a terminal six words are suggested, and the
+/// passphrase is typed twice.
 pub(crate) fn ask_for_new_backup(file: Option<&Path>) -> Result<Zeroizing<Vec<u8>>, Fault> {
-    let pass = file.map_or_else(|| ask_twice(type_in), read)?;
+    let pass = file.map_or_else(|| ask_twice("New passphrase for this backup", type_in), read)?;
     check_new(&pass)?;
     Ok(pass)
 }
 
 /// Asks twice. Returns the passphrase if both inputs are equal.
 fn ask_twice(
+    what: &str,
     mut typed: impl FnMut(&str) -> Result<Zeroizing<Vec<u8>>, Fault>,
 ) -> Result<Zeroizing<Vec<u8>>, Fault> {
     let offer = draw_offer(&mut OsRng);
     let prompt = Zeroizing::new(format!(
-        "New passphrase, which nobody can reset, for example `{}`: ",
+        "{what}, which nobody can reset, for example `{}`: ",
         offer.as_str()
     ));
     let first = typed(&prompt)?;
@@ -89,7 +91,7 @@ fn ask_twice(
 /// vault may have any length.
 ///
 /// # Errors
-/// 77 if it has too few characters, or is not UTF-8.
+/// Exit code 77 if it has too few characters, or is not UTF-8.
 pub(crate) fn check_new(pass: &[u8]) -> Result<(), Fault> {
     let form = in_one_form(pass);
     let Ok(text) = std::str::from_utf8(&form) else {
@@ -246,7 +248,7 @@ mod tests {
         let type_in = |texts: [&'static str; 2]| {
             let mut texts = texts.into_iter();
             let typed = |_: &str| Ok(Zeroizing::new(texts.next().unwrap().as_bytes().to_vec()));
-            ask_twice(typed)
+            ask_twice("New passphrase", typed)
         };
         assert_eq!(**type_in(["correct horse"; 2]).unwrap(), *b"correct horse");
         let fault = type_in(["correct horse", "correct house"]).unwrap_err();

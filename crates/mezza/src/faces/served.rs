@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+use crate::faces::relay_beside::RelayBeside;
 use crate::faces::web::local_auth::LocalAuth;
 use crate::faces::web::long_work::LongWork;
 use crate::faces::web::{Sockets, Web};
@@ -53,6 +54,7 @@ pub struct ServedNode {
     /// A one-time address for the browser.
     pub url: String,
     home: Home,
+    relay: Arc<RelayBeside>,
     running: RunningNode,
     serving: JoinHandle<()>,
     stop: watch::Sender<bool>,
@@ -88,11 +90,26 @@ impl ServedNode {
         let node = running.node.clone();
         let home = home.clone();
         let stopping = stop.clone();
-        let work = LongWork::default();
-        let web =
-            Web { node: node.clone(), auth, observer, home: home.clone(), work, stop: stopping };
+        let relay = Arc::<RelayBeside>::default();
+        let web = Web {
+            node: node.clone(),
+            auth,
+            observer,
+            home: home.clone(),
+            relay: Arc::clone(&relay),
+            work: LongWork::default(),
+            stop: stopping,
+        };
         let serving = tokio::spawn(sockets.serve(web));
-        Ok(Self { node, port, url, home, running, serving, stop, _lock: lock })
+        Ok(Self { node, port, url, home, relay, running, serving, stop, _lock: lock })
+    }
+
+    /// Starts the relay of this home beside the node. A relay that does not start is logged: the
+    /// node works without it, and page and `mezza status` show it.
+    pub(crate) async fn start_relay(&self) {
+        if let Err(fault) = self.relay.start(&self.home).await {
+            tracing::warn!(target: "mezza", "the relay of this home: {fault}");
+        }
     }
 
     /// Returns a channel that becomes true when a request over the interface stops the program.
@@ -106,7 +123,10 @@ impl ServedNode {
             let _ = fs::remove_file(self.home.run().join(name));
         }
         let _ = self.stop.send(true);
-        self.running.stop(STOP).await;
+        let relay = tokio::time::timeout(STOP, self.relay.stop());
+        if tokio::join!(self.running.stop(STOP), relay).1.is_err() {
+            tracing::warn!(target: "mezza", "the relay of this home ended late");
+        }
         self.serving.abort();
     }
 }
@@ -119,7 +139,7 @@ pub(crate) fn socket_path(home: &Home) -> PathBuf {
 /// Takes the lock of a home: only one node may run, even with a locked vault.
 ///
 /// # Errors
-/// 75 if another process holds the lock; the fault names the process.
+/// Exit code 75 if another process holds the lock; the fault names the process.
 pub fn lock_home(home: &Home) -> Result<Lock, Fault> {
     Lock::take(&home.run().join("node.lock"))
 }

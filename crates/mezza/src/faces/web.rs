@@ -4,8 +4,12 @@ pub(crate) mod backup;
 pub(crate) mod contacts;
 pub(crate) mod drafts;
 pub(crate) mod events;
+pub(crate) mod guard;
+pub(crate) mod leak;
+pub(crate) mod links;
 pub(crate) mod local_auth;
 pub(crate) mod long_work;
+pub(crate) mod mesh;
 pub(crate) mod mixnet;
 pub(crate) mod moving;
 pub(crate) mod notes;
@@ -33,6 +37,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::faces::ports;
+use crate::faces::relay_beside::RelayBeside;
 use crate::node::NodeHandle;
 use crate::node::observer::Observer;
 use local_auth::LocalAuth;
@@ -58,6 +63,8 @@ pub(crate) struct Web {
     pub observer: Option<Arc<Observer>>,
     /// The home, for its settings and its relay.
     pub home: Home,
+    /// The relay that runs in this program, if any.
+    pub relay: Arc<RelayBeside>,
     /// Work on backups that a page waits for.
     pub work: LongWork,
     /// Becomes true when the program must stop.
@@ -102,6 +109,10 @@ pub(crate) fn build_interface() -> (Router<Web>, utoipa::openapi::OpenApi) {
         .merge(world::routes())
         .merge(ratchet::routes())
         .merge(mixnet::routes())
+        .merge(mesh::routes())
+        .merge(guard::routes())
+        .merge(leak::routes())
+        .merge(links::routes())
         .merge(settings::routes())
         .merge(drafts::routes())
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))

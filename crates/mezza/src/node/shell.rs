@@ -15,9 +15,11 @@ mod commit;
 mod dates;
 mod health;
 mod leaving;
+mod links;
 pub(crate) mod make;
 mod network;
 mod restore;
+mod search;
 mod settings;
 #[cfg(test)]
 mod tests;
@@ -55,7 +57,7 @@ const NAP_MS_MIN: u64 = 1;
 /// How long a fact without a waiting caller may wait for the next commit, in milliseconds.
 const LATER_MS: u64 = 10;
 
-/// Everything that the task owns.
+/// Everything that the node's task owns.
 pub struct NodeShell {
     options: NodeOptions,
     events: Arc<EventLog>,
@@ -107,6 +109,8 @@ struct UnlockedVault {
     claims: bool,
     /// The backups of the vault.
     backups: BackupState,
+    /// True until the effects of the start are committed.
+    is_first_commit: bool,
 }
 
 impl UnlockedVault {
@@ -114,7 +118,17 @@ impl UnlockedVault {
     fn new(vault: Vault, device: Device<AwsLc>, date: VaultDate) -> Self {
         let beside = Beside::default();
         let backups = BackupState::default();
-        Self { vault, device, beside, witness: None, date, put_back: false, claims: false, backups }
+        Self {
+            vault,
+            device,
+            beside,
+            witness: None,
+            date,
+            put_back: false,
+            claims: false,
+            backups,
+            is_first_commit: true,
+        }
     }
 }
 
@@ -123,7 +137,11 @@ impl NodeShell {
     pub(super) fn new(options: NodeOptions, node: &NodeHandle) -> Self {
         let clock = options.clock.clone();
         let seen = clock.date();
-        let means = CarrierMeans { dialer: options.dialer.clone(), mesh: options.mesh.clone() };
+        let means = CarrierMeans {
+            dialer: options.dialer.clone(),
+            mesh: options.mesh.clone(),
+            link: options.link.clone(),
+        };
         let adapters = Adapters::new(means, clock, &node.jobs);
         Self {
             options,
@@ -250,7 +268,7 @@ impl NodeShell {
 
     /// Lets the carriers serve the device that was just opened.
     pub(super) fn serve_device(&mut self) {
-        if let Some(input) = self.adapters.on_device_open() {
+        for input in self.adapters.on_device_open() {
             self.log_refusal(|shell| shell.run_command(Input::Carrier(input)));
         }
     }
@@ -286,6 +304,9 @@ impl NodeShell {
         self.open = Some(open);
         self.touched.set_now();
         self.finish_plan(turn)?;
+        if let Some(open) = &mut self.open {
+            open.is_first_commit = false;
+        }
         self.serve_device();
         // A difference between the wall clock and the date that opened the vault is a correction.
         self.log_refusal(Self::follow_clock);
@@ -445,7 +466,7 @@ impl Shell for NodeShell {
         self.date()
     }
 
-    /// Never returns the past: a deadline that stays there would make the task spin.
+    /// Returns a deadline that is never in the past: with one in the past the task would spin.
     fn deadline(&self) -> Option<Time> {
         let nap = self.seen.plus_ms(NAP_MS_MIN);
         let Some(open) = &self.open else {

@@ -54,8 +54,10 @@ fn flag_beats_environment_beats_file_beats_default() {
     assert_eq!(config.settings, expected);
     insta::assert_snapshot!(config.format_settings(true), @r#"
     idle_lock_s = 0                          # environment
+    link_listen = ""                         # default
     log = "info"                             # config.toml
     mesh = false                             # default
+    mesh_ble = ""                            # default
     mesh_if = ""                             # default
     mesh_life = "minute"                     # default
     mesh_net = ""                            # default
@@ -69,6 +71,7 @@ fn flag_beats_environment_beats_file_beats_default() {
     relay_put_bytes_day_max = 1073741824     # default
     relay_store = "sqlite"                   # default
     relay_store_bytes_max = 10737418240      # default
+    relay_with_node = false                  # default
     web_port = 3                             # flag
     "#);
 }

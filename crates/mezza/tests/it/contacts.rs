@@ -28,9 +28,11 @@ fn friends(folder: &Path) -> (Program, Vec<Program>) {
         ok(&home, &[&["init", "--name", name, "--relay", uri.trim()], &pass[..]].concat());
         Program::node(&home, &pass, &[])
     });
-    for (one, other) in [(&ann, &ben), (&ben, &ann)] {
+    for (one, other, name) in [(&ann, &ben, "ben"), (&ben, &ann, "ann")] {
         until("the mailbox", || other.is_reachable());
-        ok(&one.home, &["add", ok(&other.home, &["card"]).trim()]);
+        let added = ok(&one.home, &["add", ok(&other.home, &["card"]).trim(), "--as", "friend"]);
+        assert!(added.contains(" send friend \"hello\"`"), "{added}");
+        ok(&one.home, &["set", "friend", "--as", name]);
     }
     (ann, vec![ben, relay])
 }
@@ -43,6 +45,57 @@ fn stderr(home: &Path, args: &[&str], code: i32) -> String {
     let output = mezza(home, args);
     assert_eq!(output.status.code(), Some(code), "{args:?}: {output:?}");
     String::from_utf8(output.stderr).unwrap()
+}
+
+#[test]
+fn cli_21_a_waiting_note_goes_at_the_level_of_now() {
+    let folder = tempfile::tempdir().unwrap();
+    let (ann, _others) = friends(folder.path());
+    let ann = &ann.home;
+    ok(ann, &["send", "ben", "hello", "--wait", "delivered"]);
+    ok(ann, &["set", "ben", "--level-min", "4"]);
+    stderr(ann, &["send", "ben", "in a hurry", "--wait", "handed", "--timeout", "1"], 1);
+    let waiting = json(ann, &["outbox"])[0]["notes"][0]["id"].as_str().unwrap().to_owned();
+    // The conversation still wants that level, and lowering it leaves the note as it is.
+    stderr(ann, &["outbox", "lower", &waiting], 1);
+    ok(ann, &["set", "ben", "--level-min", "1"]);
+    assert!(ok(ann, &["outbox"]).contains("lowest level"));
+    ok(ann, &["outbox", "lower", &waiting]);
+    until("the note at Ben's", || ok(ann, &["outbox"]).contains("nothing waits"));
+    stderr(ann, &["outbox", "lower", "999999"], 66);
+}
+
+#[test]
+fn cli_22_a_life_in_the_mesh_is_set_for_a_conversation_and_for_one_note() {
+    let folder = tempfile::tempdir().unwrap();
+    let (ann, _others) = friends(folder.path());
+    let ann = &ann.home;
+    let policy = || json(ann, &["contacts", "ben"])[0]["policy"].clone();
+    let before = policy();
+    assert!(before.get("mesh_life").is_none(), "{before}");
+    // Nothing is written where a life means nothing.
+    let refused = stderr(ann, &["send", "ben", "by courier", "--mesh-life", "half-day"], 1);
+    assert!(refused.contains("do not go over the mesh"), "{refused}");
+    assert_eq!(json(ann, &["log", "ben"]).len(), 0);
+    let said = ok(ann, &["set", "ben", "--mesh-life", "half-hour"]);
+    assert!(said.contains("half-hour; a thief of the receiver's device reads it"), "{said}");
+    assert!(said.contains("do not go over the mesh yet"), "{said}");
+    let mut wanted = before.clone();
+    wanted["mesh_life"] = "half-hour".into();
+    assert_eq!(policy(), wanted, "and nothing else");
+    ok(ann, &["set", "ben", "--carriers", "relay,mesh", "--fallback", "listed"]);
+    assert_eq!(policy()["mesh_life"], "half-hour", "other rules leave it");
+    ok(ann, &["send", "ben", "by courier", "--mesh-life", "half-day"]);
+    ok(ann, &["send", "ben", "as ever"]);
+    let notes = json(ann, &["log", "ben"]);
+    assert_eq!((&notes[0]["mesh_life"], notes[1].get("mesh_life")), (&"half-day".into(), None));
+    // The word of the settings and its plural mean the same.
+    ok(ann, &["set", "ben", "--mesh-life", "minutes"]);
+    assert_eq!(policy()["mesh_life"], "minute");
+    ok(ann, &["set", "ben", "--mesh-life", "default"]);
+    assert!(policy().get("mesh_life").is_none());
+    let log = ok(ann, &["log", "ben"]);
+    assert!(log.contains("you set the life of your notes in the mesh to half-hour"), "{log}");
 }
 
 #[test]
@@ -99,7 +152,9 @@ fn cli_10_the_next_step_names_whom_the_command_named() {
     let node = lonely(folder.path());
     let home = &node.home;
     let card = card_of("Bob the Builder");
-    assert!(ok(home, &["add", &card, "--as", "bob"]).contains(" send bob \"hello\"`"));
+    // Over a card without an address nothing leaves, so no note is proposed.
+    let added = ok(home, &["add", &card, "--as", "bob"]);
+    assert!(added.contains("this card has no address") && !added.contains(" send "), "{added}");
     assert!(ok(home, &["verify", "bob"]).contains(" verify bob --matches`"));
     assert!(ok(home, &["verify", "1"]).contains(" verify 1 --matches`"));
     assert!(ok(home, &["verify", "#1"]).contains(" verify '#1' --matches`"));

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
-use crate::program::{Program, mezza, ok, passphrase, typed, until};
+use crate::program::{Program, mezza, ok, passphrase, typed};
 
 /// A relay on any port: the usual one may be taken by another test.
 const ANY_RELAY: (&str, &str) = ("MEZZA_RELAY_LISTEN", "127.0.0.1:0");
@@ -53,8 +53,7 @@ fn node_6_slow_a_home_with_a_demonstration_says_so_to_whoever_takes_it_for_their
     ok(&home, &["relay", "init"]);
     let pass = passphrase(folder.path(), "long enough for all");
     let pass = ["--passphrase-file", pass.to_str().unwrap()];
-    let mut up = Program::start(&home, &["up", "--json", "--port", "0"], &[ANY_RELAY]);
-    until("the check", || up.out().matches("\"check\"").count() == 2);
+    let mut up = Program::demonstration(&home);
     ok(&home, &["lock"]);
     let refused = mezza(&home, &[&["unlock"], &pass[..]].concat());
     assert_eq!(refused.status.code(), Some(77));

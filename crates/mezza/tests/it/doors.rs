@@ -80,7 +80,7 @@ fn cli_19_status_shows_what_runs_and_what_does_not() {
     };
     let (node, code) = line(&home, "node").unwrap();
     assert_eq!((&node["ok"], code), (&false.into(), Some(69)), "{node}");
-    assert_eq!(line(&home, "mesh").unwrap().0["ok"], true);
+    assert_eq!(line(&home, "mesh node").unwrap().0["ok"], true);
 
     let port = free_port();
     ok(&relay_home, &["relay", "init", "--listen", &format!("127.0.0.1:{port}")]);

@@ -85,7 +85,10 @@ impl Reader {
         shell.args(["-c", &format!("exec {words}")]).stdout(Stdio::piped());
         let mut child = shell.spawn().unwrap();
         let mut first = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut first).unwrap();
+        let mut says = BufReader::new(child.stdout.take().unwrap());
+        says.read_line(&mut first).unwrap();
+        // A terminal goes on to read: a closed pipe would end a program that says more.
+        std::thread::spawn(move || std::io::copy(&mut says, &mut std::io::sink()));
         self.started.push(child);
         assert!(!first.is_empty(), "{line} says nothing");
         mezza(&self.home(), &["config", "check"])

@@ -48,7 +48,7 @@ impl Shell {
     }
 
     fn command(&self, words: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_mezza"));
+        let mut command = Command::new(crate::program::program_path());
         command.arg("hibe").args(words).current_dir(self.folder.path());
         command.env("MEZZA_PASSPHRASE_FILE", self.path("pass"));
         command.env("XDG_STATE_HOME", self.path("state")).env("MEZZA_HOME", self.path("home"));

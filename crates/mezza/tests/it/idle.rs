@@ -25,6 +25,7 @@ async fn slow_a_node_that_nobody_asks_locks_itself() {
         clock: Clock::system(),
         dialer: Dialer::default(),
         mesh: None,
+        link: None,
         observer: None,
     };
     let running = node::start_node(options);

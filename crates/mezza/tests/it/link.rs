@@ -10,6 +10,7 @@
 //!                  a0 ------ ma      mb -------------- b0
 //! ```
 
+pub mod contacts;
 mod net;
 mod roads;
 

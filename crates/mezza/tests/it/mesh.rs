@@ -7,7 +7,7 @@ mod doors;
 mod listen;
 mod net;
 mod node;
-mod notes;
+pub mod notes;
 mod share;
 mod soak;
 

@@ -8,7 +8,7 @@ use mezza_messenger::card::RelayKey;
 use mezza_messenger::{CarrierSet, Device};
 use nix::sys::signal::Signal;
 
-use crate::program::{Program, free_port, json, mezza, ok, passphrase, until};
+use crate::program::{CHECKED, Program, free_port, json, mezza, ok, passphrase, until};
 
 /// A home with an identity and a relay that nobody runs; notes to itself cannot leave.
 pub fn lonely() -> (tempfile::TempDir, std::path::PathBuf, String) {
@@ -140,17 +140,19 @@ const ANY_PORTS: [&str; 5] = ["up", "--check", "--json", "--port", "0"];
 fn node_4_slow_up_says_ok_after_echo_has_answered() {
     let folder = tempfile::tempdir().unwrap();
     let home = folder.path().join("world");
+    // The usual port of links is taken, by us or by another program.
+    let _usual = TcpListener::bind("127.0.0.1:4796");
     let mut up = Program::start(&home, &ANY_PORTS, &[("MEZZA_RELAY_LISTEN", "127.0.0.1:0")]);
     assert_eq!(up.wait(), Some(0), "{}{}", up.out(), up.log());
     until("the output", || up.out().contains("\"check\""));
     let events = values(&up.out());
     let checks = events.iter().filter(|event| event["event"] == "check");
-    let carriers = ["relay", "mixnet"];
-    let said: Vec<_> = checks.map(|check| (check["ok"] == true, &check["carrier"])).collect();
-    assert_eq!(said, [(true, &carriers[0].into()), (true, &carriers[1].into())]);
-    // Its notes are on the other disk: two questions and their answers. Of the person's own thread they
-    // are no part.
-    for (vault, name, notes) in [("vault", "echo", 0), ("echo/vault", "alice", 4)] {
+    let said: Vec<_> =
+        checks.map(|check| (check["ok"] == true, check["carrier"].as_str().unwrap())).collect();
+    assert_eq!(said, CHECKED.map(|name| (true, name)));
+    // Its notes are on the other disk: a question and its answer for each carrier. Of the person's own
+    // thread they are no part.
+    for (vault, name, notes) in [("vault", "echo", 0), ("echo/vault", "alice", 2 * CHECKED.len())] {
         let now = mezza::testing::clock::now();
         let (vault, records) = Vault::open(&home.join(vault), b"demo", now).unwrap();
         let mut rng = mezza::testing::process::rng::OsRng;
@@ -159,7 +161,7 @@ fn node_4_slow_up_says_ok_after_echo_has_answered() {
         let contact = device.contacts().into_iter().find(|c| c.name == name).unwrap();
         let thread = device.thread(contact.id, None, 10, now);
         assert_eq!(thread.len(), notes, "{name}");
-        for (notes, carrier) in thread.chunks(2).zip(carriers) {
+        for (notes, carrier) in thread.chunks(2).zip(CHECKED) {
             assert_ne!(notes[0].incoming, notes[1].incoming);
             assert!(notes.iter().all(|note| note.carrier.is_some_and(|c| c.name() == carrier)));
         }
@@ -172,9 +174,7 @@ fn node_4_slow_up_says_ok_after_echo_has_answered() {
 fn node_4_slow_up_gives_the_address_and_then_checks() {
     let folder = tempfile::tempdir().unwrap();
     let home = folder.path().join("world");
-    let env = [("MEZZA_RELAY_LISTEN", "127.0.0.1:0")];
-    let up = Program::start(&home, &["up", "--json", "--port", "0"], &env);
-    until("the check", || up.out().matches("\"check\"").count() == 2);
+    let up = Program::demonstration(&home);
     let events = values(&up.out());
     let at = |name| events.iter().position(|event| event["event"] == name).unwrap();
     assert!(at("open") < at("check"), "{events:?}");
@@ -187,10 +187,34 @@ fn node_4_slow_up_gives_the_address_and_then_checks() {
     // What the person chose stays the same after the next check.
     ok(&home, &["set", "echo", "--carriers", "mixnet,relay"]);
     drop(up);
-    let up = Program::start(&home, &["up", "--json", "--port", "0"], &env);
-    until("the check", || up.out().matches("\"check\"").count() == 2);
+    let _up = Program::demonstration(&home);
     let contact = json(&home, &["contacts", "echo"]).remove(0);
     assert_eq!(contact["policy"]["carriers"], serde_json::json!(["mixnet", "relay"]));
+}
+
+/// Two demonstrations at once, each with a link of its own, and one of them again.
+#[test]
+fn node_25_slow_the_devices_of_a_demonstration_pair_once_and_disturb_no_other_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let homes = ["one", "two"].map(|name| folder.path().join(name));
+    let link = |up: &Program| {
+        let mut events = values(&up.out()).into_iter();
+        let link = events.find(|event| event["event"] == "link").unwrap();
+        assert_eq!(link["ok"], true, "{link}");
+        link
+    };
+    let [one, two] = homes.each_ref().map(|home| Program::demonstration(home));
+    for up in [&one, &two] {
+        let digits = link(up)["digits"].as_str().unwrap().to_owned();
+        assert_eq!(digits.replace(' ', "").parse::<u32>().map(|_| digits.len()), Ok(7));
+    }
+    assert_ne!(link(&one)["address"], link(&two)["address"]);
+    // Carriers and health show the link, and a new contact of the user goes over the relay.
+    assert!(ok(&homes[0], &["carriers"]).contains("link"));
+    assert!(ok(&homes[0], &["doctor"]).contains("a paired device is connected"));
+    drop(one);
+    let again = Program::demonstration(&homes[0]);
+    assert!(link(&again)["digits"].is_null(), "{}", again.out());
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use mezza::testing::api::json::Health;
@@ -17,24 +18,43 @@ use nix::unistd::Pid;
 /// for as long as 72 s.
 const PATIENCE: Duration = Duration::from_secs(120);
 
+/// The carriers that `up` checks, in this order.
+pub const CHECKED: [&str; 4] = ["relay", "link", "mixnet", "mesh"];
+
 /// A running program.
 pub struct Program {
     child: Child,
     pub home: PathBuf,
-    out: Arc<Mutex<String>>,
-    log: Arc<Mutex<String>>,
+    out: Printed,
+    log: Printed,
 }
 
-/// A command on a home; nothing of the surrounding environment decides how it runs.
+/// The output of a program so far, and the thread that reads it until the program ends.
+struct Printed {
+    text: Arc<Mutex<String>>,
+    reader: Option<JoinHandle<()>>,
+}
+
+/// The program: that of this build, unless `MEZZA_TEST_PROGRAM` names one for another machine.
+pub fn program_path() -> PathBuf {
+    let named = std::env::var_os("MEZZA_TEST_PROGRAM");
+    named.map_or_else(|| env!("CARGO_BIN_EXE_mezza").into(), PathBuf::from)
+}
+
+/// A command on a home; nothing of the surrounding environment decides how it runs. A `send` that
+/// waits does so as long as everything else here, unless its arguments say how long.
 pub fn command(home: &Path, args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_mezza"));
+    let mut command = Command::new(program_path());
     command.env_clear().arg("--home").arg(home).args(args);
+    if args.contains(&"send") && args.contains(&"--wait") && !args.contains(&"--timeout") {
+        command.arg("--timeout").arg(PATIENCE.as_secs().to_string());
+    }
     command
 }
 
 /// A command as a stranger types it: no home is named, the user's folder is `user`.
 pub fn typed(user: &Path, args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_mezza"));
+    let mut command = Command::new(program_path());
     command.env_clear().env("HOME", user).args(args).stdin(Stdio::null());
     command
 }
@@ -111,12 +131,21 @@ impl Program {
         Self::spawn(home, shell, env)
     }
 
-    fn spawn(home: &Path, mut command: Command, env: &[(&str, &str)]) -> Self {
+    /// Starts the demonstration and waits until it has checked each carrier.
+    pub fn demonstration(home: &Path) -> Self {
+        let any_relay = ("MEZZA_RELAY_LISTEN", "127.0.0.1:0");
+        let program = Self::start(home, &["up", "--json", "--port", "0"], &[any_relay]);
+        until("the checks", || program.out().matches("\"check\"").count() == CHECKED.len());
+        program
+    }
+
+    /// Starts a prepared command, which runs the program on this home.
+    pub fn spawn(home: &Path, mut command: Command, env: &[(&str, &str)]) -> Self {
         command.envs(env.iter().copied());
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
-        let out = collect(child.stdout.take().unwrap());
-        let log = collect(child.stderr.take().unwrap());
+        let out = Printed::collect(child.stdout.take().unwrap());
+        let log = Printed::collect(child.stderr.take().unwrap());
         Self { child, home: home.into(), out, log }
     }
 
@@ -166,11 +195,11 @@ impl Program {
     }
 
     pub fn out(&self) -> String {
-        self.out.lock().unwrap().clone()
+        self.out.read()
     }
 
     pub fn log(&self) -> String {
-        self.log.lock().unwrap().clone()
+        self.log.read()
     }
 
     /// Sends a signal and waits for the end: exit code and how long it took.
@@ -178,12 +207,22 @@ impl Program {
         let began = Instant::now();
         kill(Pid::from_raw(self.child.id().try_into().unwrap()), signal).unwrap();
         let status = self.child.wait().unwrap();
-        (status.code(), began.elapsed())
+        let took = began.elapsed();
+        self.read_to_end();
+        (status.code(), took)
     }
 
     /// Waits for a program that ends by itself.
     pub fn wait(&mut self) -> Option<i32> {
-        self.child.wait().unwrap().code()
+        let code = self.child.wait().unwrap().code();
+        self.read_to_end();
+        code
+    }
+
+    /// Reads the last lines of a program that has ended.
+    fn read_to_end(&mut self) {
+        self.out.finish();
+        self.log.finish();
     }
 }
 
@@ -194,14 +233,27 @@ impl Drop for Program {
     }
 }
 
-fn collect(mut stream: impl Read + Send + 'static) -> Arc<Mutex<String>> {
-    let text = Arc::new(Mutex::new(String::new()));
-    let sink = Arc::clone(&text);
-    std::thread::spawn(move || {
-        let mut buffer = [0; 4_096];
-        while let Ok(n @ 1..) = stream.read(&mut buffer) {
-            sink.lock().unwrap().push_str(&String::from_utf8_lossy(&buffer[..n]));
+impl Printed {
+    fn collect(mut stream: impl Read + Send + 'static) -> Self {
+        let text = Arc::new(Mutex::new(String::new()));
+        let sink = Arc::clone(&text);
+        let reader = std::thread::spawn(move || {
+            let mut buffer = [0; 4_096];
+            while let Ok(n @ 1..) = stream.read(&mut buffer) {
+                sink.lock().unwrap().push_str(&String::from_utf8_lossy(&buffer[..n]));
+            }
+        });
+        Self { text, reader: Some(reader) }
+    }
+
+    fn read(&self) -> String {
+        self.text.lock().unwrap().clone()
+    }
+
+    /// Waits for the end of the stream.
+    fn finish(&mut self) {
+        if let Some(reader) = self.reader.take() {
+            reader.join().unwrap();
         }
-    });
-    text
+    }
 }

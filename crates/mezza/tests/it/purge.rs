@@ -41,7 +41,9 @@ fn node_7_purge_removes_both_folders_that_doctor_names_after_asking() {
     assert!(text(&refused.stderr).contains("say it again with `--yes`"), "{refused:?}");
     assert!(text(&refused.stdout).contains("holds an identity with its notes"), "{refused:?}");
     assert!(home.join("vault/head").exists());
-    std::fs::write(home.join("not-ours"), "").unwrap();
+    for name in ["not-ours", "mesh-cells.db", "mesh-cells.db-wal"] {
+        std::fs::write(home.join(name), "").unwrap();
+    }
     ends(user, &["purge", "--yes"], 0);
     let left: Vec<_> = home.read_dir().unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(left, ["not-ours"]);

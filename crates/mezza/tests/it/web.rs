@@ -123,9 +123,17 @@ fn serve(
         let dialer = Dialer::default();
         let observer = None;
         let clock = Clock::system();
-        let mesh = None;
-        let options =
-            NodeOptions { vault, witness, demo: true, idle_lock_s, clock, dialer, mesh, observer };
+        let options = NodeOptions {
+            vault,
+            witness,
+            demo: true,
+            idle_lock_s,
+            clock,
+            dialer,
+            mesh: None,
+            link: None,
+            observer,
+        };
         let served = ServedNode::open(home, lock, 0, options).await.unwrap();
         tell.send(served.url.clone()).unwrap();
         let _ = stopped.await;
@@ -409,6 +417,65 @@ fn web_10_the_relay_of_this_home_is_offered() {
     let public = "relay_listen = \"0.0.0.0:7199\"\nrelay_public = \"relay.example:7199\"\n";
     std::fs::write(home.join("config.toml"), public).unwrap();
     assert_eq!(offer()["relay"]["host"], "relay.example");
+}
+
+#[test]
+fn web_10_a_relay_runs_beside_the_node_and_only_at_an_address_that_can_be_reached() {
+    let served = Served::start();
+    let host = served.host();
+    let known = served.known();
+    let own = [
+        ("Host", host.as_str()),
+        ("Authorization", known.as_str()),
+        ("Content-Type", "application/json"),
+    ];
+    let home = served.folder.path().join("home");
+    let port = crate::program::free_port();
+    std::fs::write(home.join("config.toml"), format!("relay_listen = \"127.0.0.1:{port}\"\n"))
+        .unwrap();
+    let run = |body: &str| served.ask("POST", "/v1/relay", &own, body);
+    for wrong in ["0.0.0.0:7101", "no port", "relay.example:0"] {
+        let answer = run(&format!(r#"{{"public":"{wrong}"}}"#));
+        assert_eq!(answer.status, 500, "{wrong}: {}", answer.body);
+        let kept = std::fs::read_to_string(home.join("config.toml")).unwrap();
+        assert!(!kept.contains("relay_with_node"), "a refused address changes nothing: {kept}");
+    }
+    // Twice: a relay that runs already stays as it is.
+    for _ in 0..2 {
+        let answer = run("{}");
+        assert_eq!(answer.status, 200, "{}", answer.body);
+        let relay: serde_json::Value = serde_json::from_str(&answer.body).unwrap();
+        assert_eq!(relay["relay"]["up"], true, "{relay}");
+        assert_eq!(relay["relay"]["relay"]["port"], port);
+    }
+    let kept = std::fs::read_to_string(home.join("config.toml")).unwrap();
+    assert!(kept.contains("relay_with_node = true"), "{kept}");
+    drop(std::net::TcpStream::connect(("127.0.0.1", port)).unwrap());
+}
+
+#[test]
+fn web_25_a_search_is_bounded_and_finds_nothing_in_a_locked_vault() {
+    let served = Served::start();
+    let host = served.host();
+    let known = served.known();
+    let own = [
+        ("Host", host.as_str()),
+        ("Authorization", known.as_str()),
+        ("Content-Type", "application/json"),
+    ];
+    let search = |body: &str| served.ask("POST", "/v1/search", &own, body);
+    assert_eq!(search(r#"{"text":"a"}"#).status, 404, "there is nobody yet");
+    let body = r#"{"name":"Nora","passphrase":"long enough"}"#;
+    assert_eq!(served.ask("POST", "/v1/create", &own, body).status, 201);
+    let answer = search(r#"{"text":"a"}"#);
+    assert!(answer.status == 200 && answer.body.contains("\"notes\":[]"), "{}", answer.body);
+    for wrong in [String::new(), "  ".into(), "x".repeat(257)] {
+        let answer = search(&format!(r#"{{"text":"{wrong}"}}"#));
+        assert!(answer.status == 422 && answer.body.contains("1 to 256 bytes"), "{}", answer.body);
+    }
+    assert_eq!(search(r#"{"text":"a","contact":"99"}"#).status, 404);
+    assert_eq!(served.ask("POST", "/v1/lock", &own, "").status, 200);
+    assert_eq!(search(r#"{"text":"a"}"#).status, 423);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Backups, and what a restore has left open.
+//! Backups, moves to another device, and notes whose fate is unknown after a restore.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -28,7 +28,7 @@ pub struct BackupJson {
     pub notes: u64,
 }
 
-/// Backups that the node makes by itself.
+/// Settings for backups that the node makes by itself.
 #[derive(Serialize, Deserialize, ToSchema)]
 pub struct AutoBackupRequest {
     /// The folder on this machine, absolute.
@@ -55,11 +55,11 @@ pub struct BackupsJson {
     pub keep: Option<usize>,
     /// Problem with the backups, as a sentence.
     pub warning: Option<String>,
-    /// A folder of this user in which a backup can be made.
+    /// A folder of this user in which a backup can be stored.
     pub place: Option<String>,
 }
 
-/// A backup to be restored where there is no identity.
+/// A backup to restore. It needs a home without an identity.
 #[derive(Deserialize, ToSchema)]
 pub struct RestoreRequest {
     /// The path of the backup on this machine, absolute.
@@ -70,15 +70,15 @@ pub struct RestoreRequest {
     pub passphrase: String,
 }
 
-/// How far the work on a backup is.
+/// Progress of the work on a backup.
 #[derive(Serialize, Deserialize, ToSchema)]
 #[schema(as = Progress)]
 pub struct ProgressJson {
-    /// The work; none: there is none.
+    /// The work in progress; absent if there is none.
     pub work: Option<LongWorkKind>,
     /// Bytes that were handled.
     pub done: u64,
-    /// Bytes that there are to handle; 0: not known yet.
+    /// Total number of bytes; 0 if it is not known yet.
     pub total: u64,
 }
 
@@ -102,14 +102,14 @@ pub enum LongWorkKind {
 pub struct MoveRecipientJson {
     /// `age1..`.
     pub recipient: String,
-    /// The same as a QR code, SVG.
+    /// The recipient as a QR code, in SVG.
     pub svg: String,
 }
 
 /// A file of a move.
 #[derive(Deserialize, ToSchema)]
 pub struct MoveFileRequest {
-    /// Its path on this machine, absolute.
+    /// Path of the received file on this machine, absolute.
     pub file: String,
 }
 
@@ -160,45 +160,47 @@ pub struct MoveKeyJson {
     pub key: String,
 }
 
-/// Notes of a contact that a restore of either side has left open.
+/// Notes of a contact whose fate is unknown after a restore of either side.
 #[derive(Clone, Serialize, Deserialize, ToSchema)]
 #[schema(as = Restored)]
 pub struct RestoredJson {
-    /// When the backup was made from which this device comes; none: it comes from no backup.
+    /// Time when the backup was made from which this device was restored; absent if it was not
+    /// restored.
     pub made_ms: Option<u64>,
-    /// Own notes that are on the contact's device and not here.
+    /// Number of our notes that are on the contact's device and not on this one.
     pub ahead: u32,
-    /// Own notes that may have been sent since the backup.
+    /// Number of our notes that may have been sent since the backup.
     pub unsure: usize,
-    /// Own notes that the contact had and lost.
+    /// Number of our notes that the contact had and lost.
     pub lost: usize,
-    /// The same in words for people.
+    /// The same in words for the user.
     pub words: Vec<String>,
 }
 
-/// The doubt about a note that a restore has left.
+/// The reason why the fate of a note is unknown after a restore.
 #[derive(Clone, Serialize, Deserialize, ToSchema)]
 #[schema(as = RestoreMark)]
 pub struct RestoreMarkJson {
-    /// The kind of doubt.
+    /// The kind of the reason.
     pub what: RestoreMarkKind,
-    /// The same in words for people.
+    /// The same in words for the user.
     pub words: String,
 }
 
-/// A kind of mark.
+/// Kinds of reasons.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RestoreMarkKind {
-    /// It may have been sent since the backup: send it again, or cancel it.
+    /// The note may have been sent since the backup: send it again, or cancel it.
     Unsure,
-    /// The contact had it and lost it: it can be sent again.
+    /// The contact had the note and lost it: it can be sent again.
     Lost,
 }
 
 /// The number of the note that is made.
 #[derive(Serialize, Deserialize, ToSchema)]
 pub struct SendAgainRequest {
-    /// 32 hexadecimal digits, drawn for this request: a repeated request makes one note.
+    /// 32 hexadecimal digits, drawn at random for this request: a repeated request makes one note
+    /// only.
     pub client_id: String,
 }

@@ -9,7 +9,7 @@ use super::{NoteJson, RelayJson};
 /// All contacts.
 #[derive(Serialize, Deserialize, ToSchema)]
 pub struct Contacts {
-    /// In the order of their numbers.
+    /// The contacts, in the order of their numbers.
     pub contacts: Vec<ContactJson>,
 }
 
@@ -35,35 +35,35 @@ pub struct ContactJson {
     pub relay: Option<RelayJson>,
     /// Kinds of card parts that the card lists but does not contain in this form.
     pub absent_parts: Vec<u8>,
-    /// Notes that came and were not seen.
+    /// Number of received notes that the user has not seen.
     pub unread: usize,
-    /// Notes that were written before others that arrived, and did not arrive here.
+    /// Number of notes that are known to be missing here, because later ones have arrived.
     pub missing: usize,
     /// A problem that the user has to solve, in words.
     pub trouble: Option<String>,
     /// True if another contact claims the same name with another key.
     pub namesake: bool,
-    /// Notes that a restore has left open.
+    /// Notes whose fate is unknown after a restore.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub restored: Option<super::RestoredJson>,
     /// The newest note.
     pub last: Option<NoteJson>,
 }
 
-/// How far things are with a contact.
+/// Progress of the first contact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = Standing)]
 pub enum StandingJson {
-    /// The card is held, nothing was sent.
+    /// We have the card, and nothing was sent.
     Held,
-    /// The first note is out.
+    /// Our first note was sent.
     Asked,
-    /// Both have answered.
+    /// Both sides have answered.
     Open,
-    /// A stranger wrote.
+    /// An unknown sender wrote.
     Request,
-    /// Incoming notes are dropped.
+    /// The contact is blocked: incoming notes are dropped.
     Blocked,
 }
 
@@ -80,7 +80,7 @@ pub struct Verified {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum VerifiedHow {
-    /// The card was scanned from their own screen.
+    /// The card was scanned from the contact's own screen.
     InPerson,
     /// The safety numbers were compared.
     Number,
@@ -102,6 +102,23 @@ pub struct PolicyJson {
     pub delivered: bool,
     /// True if `read` receipts are sent.
     pub read: bool,
+    /// How long devices of the mesh carry our notes. Absent: as `mesh_life` in config.toml says.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub mesh_life: Option<MeshLifeJson>,
+}
+
+/// How long devices of the mesh carry a note, and the receiver keeps the keys for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+#[schema(as = MeshLife)]
+pub enum MeshLifeJson {
+    /// At most a minute
+    #[value(alias = "minutes")]
+    Minute,
+    /// At most an hour
+    HalfHour,
+    /// At most a day
+    HalfDay,
 }
 
 /// True if another carrier may step in.
@@ -109,9 +126,9 @@ pub struct PolicyJson {
 #[serde(rename_all = "snake_case")]
 #[schema(as = Fallback)]
 pub enum FallbackJson {
-    /// The first of the list alone.
+    /// Only the first carrier of the list is used.
     None,
-    /// The first of the list that fits and is up.
+    /// The first carrier of the list that fits and is up is used.
     Listed,
 }
 
@@ -120,27 +137,50 @@ pub enum FallbackJson {
 pub struct AddRequest {
     /// The card, `mezzavoce:c1/..`; spaces and line breaks do not matter.
     pub uri: String,
-    /// The owner's name for it; else the claimed one.
+    /// The user's name for the contact; if absent, the name on the card.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// True if it was scanned from the person's own screen.
+    /// True if the card was scanned from the contact's own screen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub in_person: Option<bool>,
+}
+
+/// A card to read without adding it.
+#[derive(Serialize, Deserialize, ToSchema)]
+pub struct CardRequest {
+    /// The card, `mezzavoce:c1/..`; spaces and line breaks do not matter.
+    pub uri: String,
+}
+
+/// The contents of somebody's card.
+#[derive(Serialize, Deserialize, ToSchema)]
+pub struct CardSummary {
+    /// The name that the owner claims.
+    pub name: String,
+    /// The number of the card, which increases with every new card of its owner.
+    pub serial: u32,
+    /// The first relay on the card.
+    pub relay: Option<super::RelayJson>,
+    /// True if the card lists an address of any carrier. Without one nothing can be sent with it.
+    pub has_address: bool,
+    /// The name of the contact who has this key already.
+    pub known_as: Option<String>,
 }
 
 /// Changes to a contact. Absent fields stay as they are.
 #[derive(Default, Serialize, Deserialize, ToSchema)]
 pub struct ContactPatch {
-    /// Another name for it.
+    /// New name for the contact.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// The numbers were compared and equal, or the mark is taken back.
+    /// True if the safety numbers were compared and are equal; false clears an earlier
+    /// verification.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verified: Option<bool>,
-    /// Other rules, whole.
+    /// The complete new policy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<PolicyJson>,
-    /// Block, or let in again.
+    /// True to block the contact, false to unblock it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blocked: Option<bool>,
 }
@@ -149,23 +189,24 @@ pub struct ContactPatch {
 #[derive(Serialize, Deserialize, ToSchema)]
 #[schema(as = Changes)]
 pub struct ChangesJson {
-    /// The oldest first, at most 64.
+    /// The changes, oldest first, at most 64.
     pub changes: Vec<ChangeJson>,
 }
 
-/// A change that stands as a line in the thread.
+/// A change that is shown as a line in the thread.
 #[derive(Clone, Serialize, Deserialize, ToSchema)]
 #[schema(as = Change)]
 pub struct ChangeJson {
-    /// When it was stored here, milliseconds since 1970.
+    /// Time at which the change was stored here, milliseconds since 1970.
     pub at_ms: u64,
-    /// True if this device's owner made it.
+    /// True if the user of this device made the change.
     pub own: bool,
     /// The kind of change.
     pub what: ChangeWhat,
     /// For `timer`: seconds, 0 for never. For `level`: 1 to 4. For `fallback`: 1 or 0.
     pub number: Option<u32>,
-    /// For `carriers`: their names, best first. For `name`: the name alone.
+    /// For `carriers`: their names, best first. For `name`: the name alone. For `life`: minute,
+    /// half-hour or half-day; none if the setting of the node applies again.
     pub names: Vec<String>,
 }
 
@@ -173,22 +214,24 @@ pub struct ChangeJson {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ChangeWhat {
-    /// After which time notes go, for both sides.
+    /// The time after which notes disappear, for both sides.
     Timer,
-    /// The carriers for own notes.
+    /// The carriers for our notes.
     Carriers,
     /// True if another carrier of the list may step in.
     Fallback,
-    /// The lowest level that own notes may leave by.
+    /// The lowest level at which our notes may leave.
     Level,
-    /// The name that the contact gives itself.
+    /// The name that the contact claims.
     Name,
+    /// How long devices of the mesh carry our notes.
+    Life,
 }
 
 /// An unfinished note to a contact.
 #[derive(Serialize, Deserialize, ToSchema)]
 pub struct Draft {
-    /// At most 32,768 bytes; empty: nothing.
+    /// The text of the unfinished note, at most 32,768 bytes; empty if there is none.
     pub text: String,
 }
 
@@ -197,37 +240,37 @@ pub struct Draft {
 pub struct Number {
     /// Twelve groups of five digits.
     pub groups: Vec<String>,
-    /// The same as a QR code.
+    /// The safety number as a QR code.
     pub scannable_svg: String,
 }
 
-/// Strangers who wrote or invite.
+/// Unknown senders who wrote or sent an invitation.
 #[derive(Serialize, Deserialize, ToSchema)]
 #[schema(as = Requests)]
 pub struct RequestsJson {
-    /// One per stranger who wrote.
+    /// One entry for each unknown sender who wrote.
     pub requests: Vec<StrangerRequest>,
-    /// One per stranger who invites over the mixnet and has shown no card.
+    /// One entry for each inviter over the mixnet who has not sent a card.
     pub guests: Vec<InvitationJson>,
 }
 
-/// Somebody who invites over the mixnet: nothing is known of them but a key.
+/// An inviter over the mixnet. Only the inviter's key is known.
 #[derive(Serialize, Deserialize, ToSchema)]
 #[schema(as = Guest)]
 pub struct InvitationJson {
-    /// The number of the contact that they may become.
+    /// The number of the contact that the inviter may become.
     pub id: String,
-    /// When the invitation came, milliseconds since 1970.
+    /// Arrival time of the invitation, milliseconds since 1970.
     pub at_ms: u64,
-    /// True if they were asked who they are.
+    /// True if the identity of the inviter was requested.
     pub asked: bool,
 }
 
-/// A stranger who wrote.
+/// An unknown sender who wrote.
 #[derive(Serialize, Deserialize, ToSchema)]
 pub struct StrangerRequest {
     /// The contact.
     pub contact: ContactJson,
-    /// Their notes, at most eight.
+    /// Notes of the sender, at most eight.
     pub notes: Vec<NoteJson>,
 }

@@ -14,31 +14,33 @@ pub struct JoinRequest {
     pub link: String,
 }
 
-/// A contact to whom nothing can be sent once the mixnet is left.
+/// A contact that cannot be reached once the mixnet is left.
 #[derive(Serialize, Deserialize, ToSchema)]
 pub struct LeftBehind {
     /// Number of the contact.
     pub id: String,
-    /// The name that the owner gave it.
+    /// The user's name for the contact.
     pub name: String,
 }
 
-/// The fate of notes and contacts on the mixnet after it is left.
+/// The effects of leaving the mixnet on notes and contacts.
 #[derive(Serialize, Deserialize, ToSchema)]
 pub struct NetworkLeaving {
     /// The link of the mixnet.
     pub link: String,
-    /// Own notes without a receipt that go by the next carrier of their conversation.
+    /// Number of our notes without a receipt that leave by the next carrier of their conversation.
     pub elsewhere: usize,
-    /// Own notes that wait, as their conversation allows no other carrier at their level.
+    /// Number of our notes that wait, because their conversation allows no other carrier at their
+    /// level.
     pub waiting: usize,
     /// Contacts whose conversation allows no other carrier.
     pub unreachable: Vec<LeftBehind>,
-    /// Invitations of people without a name, which are dropped.
+    /// Number of inviters without a card. Their invitations are dropped.
     pub guests: usize,
 }
 
-/// The promise of a network over one year of all services together, by Rényi accounting: a bound.
+/// The privacy promise of a network over one year of all services together: an upper bound by Rényi
+/// accounting.
 #[derive(Serialize, Deserialize, ToSchema)]
 pub struct Promise {
     /// The highest likelihood, percent, that an observer can reach for a guess of 50 %.
@@ -48,7 +50,8 @@ pub struct Promise {
     /// Probability that an observer exceeds `likely`, if the other story is that the user talked
     /// with somebody else at other times: twice as many rounds differ.
     pub other: f64,
-    /// The same probability after two years whose budgets are used up: the losses of years add.
+    /// Probability that an observer exceeds `likely` after two years whose budgets are used up: the
+    /// losses of years add up.
     pub two_years: f64,
 }
 
@@ -57,9 +60,9 @@ pub struct Promise {
 pub struct Budget {
     /// conversation, call or invitation.
     pub service: String,
-    /// Rounds used, in rounds of the noise that the network has now.
+    /// Number of rounds used, converted to rounds with the present noise of the network.
     pub used: u64,
-    /// Rounds that the promise covers; none where the network promises nothing.
+    /// Number of rounds that the promise covers; absent if the network promises nothing.
     pub max: Option<u64>,
 }
 
@@ -74,10 +77,10 @@ pub struct Mixnet {
     pub up: bool,
     /// The protection level now, 4 or 1.
     pub level: u8,
-    /// How much the noise protects: nothing, weak or standard; absent before a config is known.
+    /// Protection by the noise: nothing, weak or standard; absent before a config is known.
     pub noise_grade: Option<String>,
-    /// Reason why no round comes back, as a sentence; absent while rounds come back or nothing is
-    /// known.
+    /// Reason why no round returns, as a sentence; absent while rounds return or if the reason is
+    /// unknown.
     pub trouble: Option<String>,
     /// The conversation round that is open now.
     pub round: Option<u64>,
@@ -85,25 +88,25 @@ pub struct Mixnet {
     pub interval_ms: Option<u32>,
     /// Clients in the last round, as the entry server reports.
     pub users: u32,
-    /// Servers in the chain.
+    /// Number of mixes in the chain.
     pub mixes: usize,
-    /// Law of the noise of each mix: gauss or paper (Laplace).
+    /// Distribution of the noise of each mix: gauss or paper (Laplace).
     pub law: Option<String>,
     /// Mean and scale of the noise.
     pub noise: Option<[u32; 2]>,
-    /// Conversation rounds of this period in which a person was served.
+    /// Number of conversation rounds in this period that served a contact.
     pub rounds_used: u64,
     /// Number of conversation rounds that the promise covers; absent if the network promises
     /// nothing.
     pub rounds_max: Option<u64>,
-    /// The promise of its noise over the rounds of all budgets.
+    /// The privacy promise of the noise over the rounds of all budgets.
     pub promise: Option<Promise>,
     /// The budgets of all services.
     pub budgets: Vec<Budget>,
-    /// The probability that more than promised was lost by all rounds of all years so far.
+    /// The probability that the rounds of all years so far have revealed more than promised.
     pub spent: Option<f64>,
-    /// How often noise of a mix did not come back.
+    /// Number of times that noise of a mix did not return.
     pub alarms: u32,
-    /// True if this clock and the network's differ too much.
+    /// True if our clock and the network's clock differ too much.
     pub clock_off: bool,
 }

@@ -6,9 +6,9 @@ use utoipa::ToSchema;
 /// A part of a thread.
 #[derive(Serialize, Deserialize, ToSchema)]
 pub struct Notes {
-    /// Oldest first.
+    /// The notes, oldest first.
     pub notes: Vec<NoteJson>,
-    /// True if older ones exist.
+    /// True if older notes exist.
     pub more: bool,
 }
 
@@ -26,29 +26,38 @@ pub struct NoteJson {
     pub kind: NoteKind,
     /// The text, for kind `text`.
     pub text: Option<String>,
-    /// When it was written, milliseconds since 1970; a claim for incoming notes.
+    /// Time of writing, milliseconds since 1970; for incoming notes as the contact claims it.
     pub sent_ms: u64,
     /// Time at which the note was stored here, milliseconds since 1970.
     pub at_ms: u64,
     /// State of the note.
     pub state: NoteStateJson,
-    /// Why it waits, for state `queued`: sending, `no_carrier`, `below_pin`, `too_big`, keys, answer,
-    /// `box_gone`, `box_full`, budget, slow, restored.
+    /// The reason why the note waits, for state `queued`: sending, `no_carrier`, `below_pin`,
+    /// `too_big`, keys, answer, `box_gone`, `box_full`, budget, slow, restored, guard.
     pub why: Option<String>,
-    /// The state in words for people.
+    /// The state in words for the user.
     pub words: String,
-    /// The carrier it leaves or came by.
+    /// The carrier over which the note leaves or came.
     pub carrier: Option<String>,
-    /// The level at which that carrier hid it as it left or came; `None`: it has not left yet, or a version
-    /// before did not note it.
+    /// The protection level of that carrier when the note left or came. Absent if the note has not
+    /// left yet, or if an earlier version did not store it.
     pub level: Option<u8>,
-    /// The pin it was written under.
+    /// The lowest level that applied when the note was written.
     pub pin: u8,
-    /// The facts behind the state.
+    /// The facts from which the state is computed.
     pub facts: Vec<FactJson>,
-    /// When it goes or is given up.
+    /// Time at which the note disappears or is given up.
     pub due_ms: Option<u64>,
-    /// The doubt about it that a restore has left.
+    /// For state `carried`: how many neighbours announce it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub announced: Option<u16>,
+    /// For state `carried`: when the devices that carry it drop it, milliseconds since 1970.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub carried_until_ms: Option<u64>,
+    /// How long devices of the mesh carry the note, if the user chose it for this note alone.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub mesh_life: Option<super::MeshLifeJson>,
+    /// The reason why the fate of the note is unknown after a restore, if it is.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub mark: Option<super::RestoreMarkJson>,
 }
@@ -59,28 +68,28 @@ pub struct NoteJson {
 pub enum NoteKind {
     /// Text.
     Text,
-    /// Something from a newer version of the program.
+    /// Content of a newer version of the program.
     Newer,
 }
 
-/// The state of a note; a function of its facts.
+/// The state of a note, computed from its facts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = NoteState)]
 pub enum NoteStateJson {
-    /// It came from the contact.
+    /// The note came from the contact.
     Received,
-    /// It waits here.
+    /// The note waits on this device.
     Queued,
-    /// A carrier took it.
+    /// A carrier took the note.
     Handed,
-    /// Others announce it.
+    /// Other devices announce the note.
     Carried,
-    /// Not confirmed before its time was over.
+    /// The note was not confirmed before its time was over.
     Expired,
-    /// On the other device's disk.
+    /// The note is on the contact's device.
     Delivered,
-    /// Seen by the other person.
+    /// The contact has seen the note.
     Read,
 }
 
@@ -98,19 +107,40 @@ pub struct FactJson {
     pub words: String,
 }
 
+/// A text to look for.
+#[derive(Serialize, Deserialize, ToSchema)]
+pub struct SearchRequest {
+    /// 1 to 256 bytes.
+    pub text: String,
+    /// Only in the thread of this contact.
+    pub contact: Option<String>,
+}
+
+/// Notes that contain a text.
+#[derive(Serialize, Deserialize, ToSchema)]
+pub struct FoundNotes {
+    /// Newest first, at most 100.
+    pub notes: Vec<NoteJson>,
+    /// True if more notes contain the text.
+    pub more: bool,
+}
+
 /// A note to write.
 #[derive(Serialize, Deserialize, ToSchema)]
 pub struct SendRequest {
-    /// 1 to 8,192 bytes.
+    /// The text, 1 to 8,192 bytes.
     pub text: String,
-    /// 32 hexadecimal digits; the same ones again give the same note.
+    /// 32 random hexadecimal digits. A second request with the same digits makes no second note.
     pub client_id: String,
+    /// How long devices of the mesh carry this note. Absent: as the rules of the conversation say.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub mesh_life: Option<super::MeshLifeJson>,
 }
 
 /// A text that is being written.
 #[derive(Serialize, Deserialize, ToSchema)]
 pub struct PreviewRequest {
-    /// The text so far.
+    /// The text of the unfinished note.
     pub text: String,
 }
 
@@ -121,11 +151,11 @@ pub struct Preview {
     pub bytes: usize,
     /// Maximum length of the text of a note, bytes.
     pub bytes_max: usize,
-    /// One line per carrier.
+    /// One entry for each carrier.
     pub offers: Vec<OfferJson>,
 }
 
-/// The offer of one carrier for a text.
+/// The estimate of one carrier for a text.
 #[derive(Clone, Serialize, Deserialize, ToSchema)]
 #[schema(as = Offer)]
 pub struct OfferJson {
@@ -135,7 +165,7 @@ pub struct OfferJson {
     pub fits: bool,
     /// True if the carrier is up.
     pub up: bool,
-    /// Present level of the carrier.
+    /// Present protection level of the carrier.
     pub level: u8,
     /// Number of pieces into which the carrier would cut the note.
     pub pieces: usize,
@@ -143,17 +173,17 @@ pub struct OfferJson {
     pub cost: String,
 }
 
-/// Up to which note the person has read.
+/// The newest note that the user has seen.
 #[derive(Serialize, Deserialize, ToSchema)]
 pub struct SeenRequest {
     /// The newest note seen.
     pub note: String,
 }
 
-/// Own notes that are not delivered yet.
+/// Our notes that are not delivered yet.
 #[derive(Serialize, Deserialize, ToSchema)]
 #[schema(as = Outbox)]
 pub struct OutboxJson {
-    /// Oldest first.
+    /// The notes, oldest first.
     pub notes: Vec<NoteJson>,
 }

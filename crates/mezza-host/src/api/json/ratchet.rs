@@ -7,13 +7,13 @@ use super::silent;
 
 silent!(RatchetJson RatchetSession PrekeysJson SignedPrekey);
 
-/// All sessions, and the own prekeys.
+/// All sessions, and our prekeys.
 #[derive(Serialize, Deserialize, ToSchema)]
 #[schema(as = Ratchet)]
 pub struct RatchetJson {
     /// The active session of each contact that has one, in the order of the contacts.
     pub sessions: Vec<RatchetSession>,
-    /// The own prekeys.
+    /// Our prekeys.
     pub prekeys: PrekeysJson,
 }
 
@@ -24,39 +24,39 @@ pub struct RatchetSession {
     pub contact: String,
     /// The suite, `0x0101`.
     pub suite: String,
-    /// True if this device began it.
+    /// True if this device began the session.
     pub initiator: bool,
-    /// True if it still waits for the first answer.
+    /// True if the session still waits for the first reply.
     pub pending: bool,
-    /// True if the next message goes on with the current chain.
+    /// True if the next message uses the current sending chain.
     pub our_turn: bool,
     /// Messages sent in the current chain.
     pub sent: u32,
-    /// Messages received in the current chain, missing ones too.
+    /// Number of messages received in the current chain, including missing ones.
     pub received: u32,
-    /// Keys kept for messages that have not come.
+    /// Number of keys kept for messages that have not arrived.
     pub skipped: usize,
-    /// Older sessions that are still kept.
+    /// Number of older sessions that are still stored.
     pub archived: usize,
-    /// When a message was last opened, milliseconds since 1970.
+    /// Time at which a message was last opened in the session, milliseconds since 1970.
     pub last_opened_ms: Option<u64>,
 }
 
-/// The own prekeys.
+/// Our prekeys.
 #[derive(Serialize, Deserialize, ToSchema)]
 #[schema(as = Prekeys)]
 pub struct PrekeysJson {
-    /// Signed prekeys held, newest first, retired ones too.
+    /// Stored signed prekeys, newest first, including replaced ones.
     pub signed: Vec<SignedPrekey>,
-    /// The end of the current bundle, milliseconds since 1970.
+    /// End of the current bundle, milliseconds since 1970.
     pub bundle_until_ms: Option<u64>,
-    /// One-time keys held here.
+    /// Number of one-time keys stored here.
     pub one_time_held: usize,
-    /// One-time keys left at the relay, if it said so.
+    /// Number of one-time keys left at the relay, if it reported it.
     pub one_time_stock: Option<u16>,
-    /// Sessions that others began today, since the node started.
+    /// Number of sessions that contacts began today, since the node started.
     pub sessions_today: u32,
-    /// Number of the sessions begun by others today that used no one-time key.
+    /// Number of the sessions begun by contacts today that used no one-time key.
     pub without_one_time: u32,
 }
 
@@ -65,8 +65,8 @@ pub struct PrekeysJson {
 pub struct SignedPrekey {
     /// The suite, `0x0101`.
     pub suite: String,
-    /// When it was made, milliseconds since 1970.
+    /// Time at which the prekey was made, milliseconds since 1970.
     pub made_ms: u64,
-    /// When its private part is wiped, milliseconds since 1970.
+    /// Time at which its private part is wiped, milliseconds since 1970.
     pub wiped_ms: u64,
 }

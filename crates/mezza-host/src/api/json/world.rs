@@ -1,4 +1,4 @@
-//! Carriers, observers, health and events in the interface.
+//! Carriers, the observer's events, health, and events of the node in the HTTP interface.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -10,7 +10,7 @@ silent!(CarrierJson Hides ObserverEvent ObserverField Health HealthLine Problem 
 /// All carriers.
 #[derive(Serialize, Deserialize, ToSchema)]
 pub struct Carriers {
-    /// One line per carrier.
+    /// One entry for each carrier.
     pub carriers: Vec<CarrierJson>,
 }
 
@@ -24,25 +24,26 @@ pub struct CarrierJson {
     pub up: bool,
     /// Protection level now, 1 to 4.
     pub level: u8,
-    /// For a relay: which.
+    /// The relay, if the carrier is a relay.
     pub relay: Option<RelayJson>,
-    /// Usual delay, median.
+    /// Median of the usual delay.
     pub delay_ms: u32,
-    /// Usual delay, 99th percentile.
+    /// 99th percentile of the usual delay.
     pub delay_p99_ms: u32,
-    /// Bytes of one piece.
+    /// Bytes of one piece of a note.
     pub piece_bytes: usize,
-    /// Pieces that one note may have.
+    /// Maximum number of pieces of a note.
     pub pieces_max: usize,
     /// Hours for which the carrier keeps undelivered parcels.
     pub store_h: u32,
     /// True if receipts are sent by default.
     pub receipts: bool,
-    /// True if it is a demonstration and protects nothing.
+    /// True if the carrier is part of a demonstration and protects nothing.
     pub demo: bool,
-    /// How much its noise protects: nothing, weak or standard; absent for a carrier without noise.
+    /// Protection by the noise of the carrier: nothing, weak or standard; absent for a carrier
+    /// without noise.
     pub noise_grade: Option<String>,
-    /// The facts that it hides, by observer.
+    /// The facts that the carrier hides, by observer.
     pub hides: Vec<Hides>,
 }
 
@@ -51,7 +52,7 @@ pub struct CarrierJson {
 pub struct Hides {
     /// The observer.
     pub from: String,
-    /// The fact that the observer may look for.
+    /// A fact that the observer may look for.
     pub what: String,
     /// True if the carrier hides the fact from the observer.
     pub hidden: bool,
@@ -74,7 +75,7 @@ pub struct ObserverJson {
     pub events: Vec<ObserverEvent>,
 }
 
-/// One event that the provider, the relay or a thief of the disk could see.
+/// An event that the internet provider, the relay or a thief of the disk could see.
 #[derive(Clone, Serialize, Deserialize, ToSchema)]
 pub struct ObserverEvent {
     /// Number of the event.
@@ -87,7 +88,7 @@ pub struct ObserverEvent {
     pub direction: String,
     /// Number of bytes that the observer sees.
     pub bytes: usize,
-    /// The first 4,096 bytes, hexadecimal.
+    /// The first 4,096 bytes of what was observed, hexadecimal.
     pub hex: String,
     /// The decoded fields.
     pub fields: Vec<ObserverField>,
@@ -109,7 +110,7 @@ pub struct ObserverField {
 /// Health of the node.
 #[derive(Clone, Serialize, Deserialize, ToSchema)]
 pub struct Health {
-    /// One line per check.
+    /// One line for each check.
     pub lines: Vec<HealthLine>,
 }
 
@@ -118,7 +119,7 @@ pub struct Health {
 pub struct HealthLine {
     /// The name of the check.
     pub name: String,
-    /// True if it is as it should be.
+    /// True if the check found no problem.
     pub ok: bool,
     /// The result.
     pub text: String,
@@ -141,7 +142,7 @@ impl HealthLine {
 /// An error (RFC 9457).
 #[derive(Clone, Serialize, Deserialize, ToSchema)]
 pub struct Problem {
-    /// A word for programs.
+    /// A word that identifies the problem for programs.
     pub code: String,
     /// A sentence for people.
     pub title: String,
@@ -149,7 +150,7 @@ pub struct Problem {
     pub next: String,
     /// The HTTP status.
     pub status: u16,
-    /// The exit code of the command line for it.
+    /// The exit code of the command line for this problem.
     pub exit: u8,
 }
 
@@ -157,17 +158,18 @@ pub struct Problem {
 #[derive(Clone, Serialize, Deserialize, ToSchema)]
 #[schema(as = Event)]
 pub struct EventJson {
-    /// Give the highest one as `since` when connecting again; null: sent before it was stored.
+    /// Number of the event. Send the highest one as `since` when connecting again; null if the
+    /// event was sent before it was stored.
     pub cursor: Option<u64>,
     /// The kind of event.
     pub kind: EventKind,
-    /// Whose thread, if any.
+    /// The contact of the thread, if the event belongs to one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub contact: Option<String>,
     /// The whole note, for `note` and `state`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<NoteJson>,
-    /// In words, for `anew`, `trouble`, `gone`.
+    /// Details in words, for `anew`, `trouble` and `gone`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
 }
@@ -176,32 +178,32 @@ pub struct EventJson {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum EventKind {
-    /// A note stands in a thread.
+    /// A note was added to a thread.
     Note,
     /// A note has another state.
     State,
-    /// A note is gone; `text` is its number.
+    /// A note was deleted; `text` is its number.
     Gone,
     /// A contact is new or has changed.
     Contact,
     /// A contact is gone.
     ContactGone,
-    /// A stranger wrote, or a request changed.
+    /// An unknown sender wrote, or a request changed.
     Request,
-    /// A session was started anew; `text` says why.
+    /// A session was replaced; `text` is the reason.
     Anew,
-    /// Something needs the person; `text` says what.
+    /// A problem needs the user; `text` describes it.
     Trouble,
     /// A carrier went up or down.
     Carrier,
-    /// The own card has changed.
+    /// Our own card has changed.
     Card,
-    /// Somebody may drain the one-time keys.
+    /// The stock of one-time keys may be drained by an attacker.
     Low,
     /// The vault was locked.
     Locked,
     /// The vault was unlocked.
     Unlocked,
-    /// Too much was missed: read everything again.
+    /// Too many events were missed: read everything again.
     Reload,
 }

@@ -1,5 +1,7 @@
 //! Texts about the mesh.
 
+use mezza_messenger::policy::NoteLife;
+
 use super::CarrierFacts;
 use super::aside::PartWords;
 use crate::api::json::HealthLine;
@@ -8,6 +10,15 @@ use crate::api::{Exit, Fault};
 /// The text for a note that waits because this device has no keys for the mesh.
 pub(super) const NO_OWN_KEYS: &str =
     "waiting: you have no keys for the mesh; `mezza card --mesh` makes them";
+
+/// Returns the name of a life, as options, settings and JSON contain it.
+pub const fn name_life(life: NoteLife) -> &'static str {
+    match life {
+        NoteLife::Minute => "minute",
+        NoteLife::HalfHour => "half-hour",
+        NoteLife::HalfDay => "half-day",
+    }
+}
 
 /// Returns the health line of the mesh. `trouble` is the reason why no node answers.
 pub fn describe_health(trouble: Option<&str>, facts: &CarrierFacts) -> HealthLine {
@@ -35,7 +46,7 @@ pub(super) fn tree_aside() -> PartWords {
     ("mesh keys".into(), "the keys for the mesh".into(), next)
 }
 
-/// Returns the fault for keys that cannot be made by this clock.
+/// Returns the fault for keys that cannot be made, because the clock is not accurate enough.
 pub(super) fn no_clock() -> Fault {
     let text = "nobody vouches for the clock of this device, and keys for the mesh depend on it";
     let next = "compare date and time, set them if they are wrong, then `mezza card --mesh \
@@ -51,7 +62,8 @@ pub fn no_room() -> Fault {
     Fault::new(Exit::No, text, next)
 }
 
-/// Returns the fault for a node that carries no mesh, or whose mesh has not told the time.
+/// Returns the fault for a node that runs without the mesh, or whose mesh node has not reported its
+/// time.
 pub fn no_mesh() -> Fault {
     let text = "this node is in no mesh, or has not heard its own clock yet";
     let next = "write `mesh = true` into config.toml and start the node again; then look at \

@@ -2,7 +2,7 @@
 
 use mezza_messenger::{CallerError, CarrierError, DeviceError, PersonError};
 
-use super::{group_digits, mesh, mixnet, relay};
+use super::{group_digits, link, mesh, mixnet, relay};
 use crate::api::refused::Refused;
 use crate::api::{Exit, Fault};
 
@@ -32,12 +32,7 @@ fn of_person(error: PersonError) -> Refused {
         }
         PersonError::TextTooLong { bytes, max } => too_long(bytes, max),
         PersonError::TooBig { bytes, max } => too_big(bytes, max),
-        PersonError::OutboxFull => refused(
-            "outbox_full",
-            Exit::Busy,
-            "1,000 notes wait for this contact already",
-            "wait until some are delivered, or `mezza outbox cancel ID`",
-        ),
+        PersonError::OutboxFull => outbox_full(),
         PersonError::NotNow => refused(
             "not_now",
             Exit::No,
@@ -71,13 +66,7 @@ fn of_person(error: PersonError) -> Refused {
         PersonError::OwnCard => {
             refused("own_card", Exit::Usage, "this is your own card", "scan theirs")
         }
-        PersonError::BadPolicy => refused(
-            "bad_policy",
-            Exit::Usage,
-            "these rules contradict themselves",
-            "name each carrier once, a level from 1 to 4, and a timer of 30 s, 5 min, 1 h, 8 h, 1 d, \
-             7 d or 28 d",
-        ),
+        PersonError::BadPolicy => bad_policy(),
         PersonError::BadName => refused(
             "bad_name",
             Exit::Usage,
@@ -93,7 +82,31 @@ fn of_person(error: PersonError) -> Refused {
         }
         PersonError::SetAside => Refused::new("set_aside", mixnet::set_aside()),
         PersonError::BadAddress => Refused::new("bad_address", mixnet::bad_address()),
+        PersonError::NotPaired
+        | PersonError::NeverDialled
+        | PersonError::BadDeviceAddress
+        | PersonError::PairingBusy
+        | PersonError::NoDigits
+        | PersonError::NoGuard
+        | PersonError::Guarded
+        | PersonError::BadGuardAddress
+        | PersonError::BadGuardDest => link::describe_refusal(error),
     }
+}
+
+/// Refuses rules of a conversation that contradict themselves.
+fn bad_policy() -> Refused {
+    let next = "name each carrier once, a level from 1 to 4, and a timer of 30 s, 5 min, 1 h, 8 h, 1 d, 7 d \
+                or 28 d";
+    let fault = Fault::new(Exit::Usage, "these rules contradict themselves", next);
+    Refused::new("bad_policy", fault)
+}
+
+/// Refuses a note for a contact for whom the most notes wait.
+fn outbox_full() -> Refused {
+    let text = "1,000 notes wait for this contact already";
+    let next = "wait until some are delivered, or `mezza outbox cancel ID`";
+    Refused::new("outbox_full", Fault::new(Exit::Busy, text, next))
 }
 
 /// Refuses a parcel above the limits of the conversation's carriers.

@@ -1,4 +1,4 @@
-//! Words about a restore.
+//! Texts about notes whose fate is unknown after a restore.
 
 use mezza_core::Time;
 use mezza_messenger::view::{RestoreMark, RestoredView};
@@ -6,21 +6,25 @@ use mezza_messenger::view::{RestoreMark, RestoredView};
 use super::format_count;
 use crate::api::json::{RestoreMarkJson, RestoreMarkKind, RestoredJson};
 
-/// Returns a mark of a note, with its words.
+/// The text of a note that a contact had and has no more.
+const LOST_THERE: &str =
+    "was on their device and is not any more: deleted there, or not in a restored backup";
+
+/// Returns the reason why the fate of a note is unknown, with its text.
 pub fn restore_mark(mark: RestoreMark) -> RestoreMarkJson {
     match mark {
         RestoreMark::Unsure(made) => RestoreMarkJson {
             what: RestoreMarkKind::Unsure,
             words: format!("may have been sent since {}: send it again, or discard it", day(made)),
         },
-        RestoreMark::Lost => RestoreMarkJson {
-            what: RestoreMarkKind::Lost,
-            words: "was on their device; they restored a backup without it".into(),
-        },
+        RestoreMark::Lost => {
+            RestoreMarkJson { what: RestoreMarkKind::Lost, words: LOST_THERE.into() }
+        }
     }
 }
 
-/// Returns what a restore has left open with a contact, with its words; `None` if nothing is to be told.
+/// Returns the notes to a contact whose fate is unknown after a restore, with their texts; `None`
+/// if there are none.
 pub fn restored(view: &RestoredView) -> Option<RestoredJson> {
     let mut words = Vec::new();
     let made = view.made.unwrap_or_default();
@@ -33,8 +37,8 @@ pub fn restored(view: &RestoredView) -> Option<RestoredJson> {
         words.push(format!("{notes} may have been sent since {}", day(made)));
     }
     if view.lost > 0 {
-        let notes = format_count(view.lost as u64, "note was", "notes were");
-        words.push(format!("{notes} on their device; they restored a backup without it"));
+        let notes = format_count(view.lost as u64, "note is no longer", "notes are no longer");
+        words.push(format!("{notes} on their device: deleted there, or not in a restored backup"));
     }
     (view.made.is_some() || !words.is_empty()).then(|| RestoredJson {
         made_ms: view.made.map(Time::as_ms),

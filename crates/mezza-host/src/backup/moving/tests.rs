@@ -1,5 +1,7 @@
-//! A move with a failure of every write of both devices: never two owners, and one at the end.
+//! A move during which each write of both devices fails once: there are never two owners, and at
+//! the end there is one.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Command, ExitStatus, Stdio};
 
@@ -22,7 +24,8 @@ fn put(kind: RecordKind, key: &[u8], bucket: Retention, value: &[u8]) -> RecordC
     RecordChange::Put { kind, key: key.to_vec(), bucket, value: Wiping::new(value.to_vec()) }
 }
 
-/// The rows of a vault: kept, live, of the program, and of the witness.
+/// Returns the first rows of a vault: permanent ones, live state, those of the program and of the
+/// witness.
 fn first() -> WriteBatch {
     WriteBatch(vec![
         put(RecordKind::Profile, b"", Retention::Permanent, b"who we are"),
@@ -36,7 +39,7 @@ fn first() -> WriteBatch {
 struct World {
     folder: tempfile::TempDir,
     recipient: PublicKey,
-    /// The text, once the old device gave it out.
+    /// The text with the key, once the old device has shown it.
     text: Option<String>,
 }
 
@@ -81,12 +84,13 @@ impl World {
         receive_move(&received, pass, &mut OsRng)
     }
 
-    /// Returns true if a device could run.
+    /// Returns true if a vault of this name opens, so that its device could run.
     fn opens(&self, name: &str) -> bool {
         Vault::open(&self.path(name), PASS, NOW).is_ok()
     }
 
-    /// The old device runs, or its key was given out; never both, and never two devices.
+    /// Checks that either the old device can run or its key was shown, and that never two devices
+    /// can run.
     fn assert_one_owner(&self, what: &str) {
         let old = self.opens("old");
         assert!(!(old && self.text.is_some()), "{what}: the old device runs after its key is out");
@@ -177,6 +181,10 @@ fn backup_31_slow_a_failure_of_any_write_leaves_one_owner() {
 fn backup_32_a_key_opens_one_file_on_one_device() {
     let mut world = World::start();
     world.write().unwrap();
+    // The file got lost and was written again, under the same key.
+    let earlier = fs::read(world.path("file")).unwrap();
+    fs::remove_file(world.path("file")).unwrap();
+    world.write().unwrap();
     world.finish().unwrap();
     // Another device, and another file.
     let other = world.path("other");
@@ -192,6 +200,9 @@ fn backup_32_a_key_opens_one_file_on_one_device() {
     assert_eq!(receive(&world.path("new"), "mezza-move:AAAA"), Err(Exit::Denied));
     assert_eq!(receive(&world.path("new"), "something"), Err(Exit::Malformed));
     let mut bytes = fs::read(&file).unwrap();
+    assert_ne!(earlier, bytes);
+    fs::write(&file, &earlier).unwrap();
+    assert_eq!(receive(&world.path("new"), &tombstone), Err(Exit::Malformed));
     *bytes.last_mut().unwrap() ^= 1;
     fs::write(&file, &bytes).unwrap();
     assert_eq!(receive(&world.path("new"), &tombstone), Err(Exit::Malformed));
@@ -201,12 +212,30 @@ fn backup_32_a_key_opens_one_file_on_one_device() {
     assert_eq!(receive(&world.path("new"), &tombstone), Ok(()));
 }
 
+/// A copy of the vault from before the move, or a crash between two files of it, brings the old keys back.
+#[test]
+fn backup_31_a_moved_vault_stays_closed_whatever_files_come_back() {
+    let mut world = World::start();
+    world.write().unwrap();
+    let old = world.path("old");
+    let files = fs::read_dir(&old).unwrap().map(|entry| entry.unwrap().path());
+    let files = files.filter(|path| path.is_file());
+    let kept: Vec<_> = files.map(|path| (path.clone(), fs::read(path).unwrap())).collect();
+    world.finish().unwrap();
+    for (path, bytes) in &kept {
+        fs::write(path, bytes).unwrap();
+        fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();
+    }
+    let refused = Vault::open(&old, PASS, NOW).unwrap_err();
+    assert!(refused.text.contains("moved"), "{refused}");
+}
+
 /// Names the folder of a move to the process that carries it out, and the steps after which it dies.
 const FOLDER: &str = "MEZZA_TEST_MOVE";
 const STEPS: &str = "MEZZA_TEST_STEPS";
 /// Seeds of processes that are killed.
 const SEEDS: u64 = 200;
-/// A process may be killed so often before it comes to its end.
+/// Maximum number of times that a process is killed before it completes its step.
 const KILLS: usize = 3;
 
 /// Processes that carry out a move die at random steps and are started again. At every instant at most one
@@ -236,7 +265,7 @@ fn backup_31_slow_a_process_that_is_killed_leaves_one_owner() {
         assert!(world.opens("new"), "{what}");
         world.end(&what);
     }
-    // Steps beyond the end of a move kill nothing; most of them are before it.
+    // Kills at steps after the end of a move have no effect; most kills are before it.
     assert!(deaths > SEEDS, "{deaths} processes died");
 }
 

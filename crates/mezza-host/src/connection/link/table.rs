@@ -9,7 +9,8 @@ use super::{FrameBytes, FrameSender, LinkEvent, make_parcel};
 /// The consequence of a link event for the machine.
 #[derive(Debug)]
 pub enum LinkChange {
-    /// Nothing: the event belongs to a replaced link, or the link is up for the first time.
+    /// No change: the event belongs to a link that was replaced, or the link is up for the first
+    /// time.
     None,
     /// A frame from the peer.
     Frame(Frame),

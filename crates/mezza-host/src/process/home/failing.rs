@@ -15,7 +15,7 @@ pub enum WriteStep {
     Clear,
     /// The new file is made.
     Create,
-    /// The new file is written: a failure leaves half of the bytes.
+    /// Writing the new file; after a failure half of the bytes are written.
     Write,
     /// The new file is synced.
     Sync,
@@ -27,11 +27,11 @@ pub enum WriteStep {
     SyncFolder,
     /// A transaction of a relay's store begins.
     Begin,
-    /// A statement of a transaction of a relay's store runs.
+    /// Running a statement in a transaction of a relay's store.
     Statement,
     /// A transaction of the vault, or of a relay's store, is committed.
     Commit,
-    /// The log of the vault is moved into its database.
+    /// Moving the log of the vault into its database.
     Checkpoint,
 }
 
@@ -80,17 +80,17 @@ struct Plan {
 
 thread_local! {
     static PLAN: Cell<Option<Plan>> = const { Cell::new(None) };
-    /// Steps of this thread until the process is killed.
+    /// Number of steps of this thread until the process is killed.
     static LIFE: Cell<Option<u32>> = const { Cell::new(None) };
 }
 
-/// Has this process killed at a step of this thread, after `steps` others: as by `kill -9`, or as if the
-/// battery died.
+/// Kills this process in a step of this thread, after `steps` other steps: as by `kill -9`, or as
+/// if the battery were empty.
 pub fn die_after(steps: u32) {
     LIFE.set(Some(steps));
 }
 
-/// Counts a step, and returns true if the process dies in it.
+/// Counts a step. Returns true if the process is killed in it.
 fn is_last_step() -> bool {
     let left = LIFE.get();
     LIFE.set(left.map(|steps| steps.saturating_sub(1)));

@@ -50,7 +50,7 @@ pub(crate) fn check_file(path: &Path) -> Result<(), Fault> {
 /// be made.
 ///
 /// # Errors
-/// 73 if the folder cannot be written or made, 77 for a wrong owner or mode.
+/// Exit code 73 if the folder cannot be written or made, 77 for a wrong owner or mode.
 pub fn check_writable(folder: &Path) -> Result<bool, Fault> {
     let may = AccessFlags::W_OK | AccessFlags::X_OK;
     let is_there = folder.symlink_metadata().is_ok();
@@ -115,7 +115,7 @@ pub(crate) fn make(path: &Path) -> Result<(), Fault> {
 /// Writes a new file of mode 0600 durably. Returns false and changes nothing if a file exists.
 ///
 /// # Errors
-/// 73 if the disk refuses; no file is left then.
+/// Exit code 73 if the disk refuses; no file is left then.
 pub fn create(path: &Path, bytes: &[u8]) -> Result<bool, Fault> {
     let made = OpenOptions::new().write(true).create_new(true).mode(FILE_MODE).open(path);
     let mut file = match made {
@@ -167,7 +167,7 @@ fn replace_as(path: &Path, bytes: &[u8], mode: u32) -> Result<(), Fault> {
 }
 
 /// Overwrites bytes of a file in place, and syncs them.
-pub(crate) fn write_at(file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
+pub fn write_at(file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
     #[cfg(any(test, feature = "failing-writes"))]
     failing::planned_result(WriteStep::Write).inspect_err(|_| {
         // A torn write: half of the bytes are on the disk.
@@ -205,7 +205,7 @@ pub fn sweep_leftover(path: &Path) -> Result<(), Fault> {
 /// error. A link is deleted; its target is left alone.
 ///
 /// # Errors
-/// 73 if the disk refuses.
+/// Exit code 73 if the disk refuses.
 pub fn wipe(path: &Path) -> Result<(), Fault> {
     let wiped = match path.symlink_metadata() {
         Ok(found) if found.is_file() => {
@@ -366,7 +366,8 @@ mod tests {
                 assert_eq!(fs::read(&path).unwrap(), b"with two signatures", "{step:?}");
             }
         }
-        // The new bytes are there, but the new name may be lost in a crash, so this is reported.
+        // The new bytes are in the file, but a crash may lose its new name, so the failure is
+        // reported.
         for step in [WriteStep::Enter, WriteStep::SyncFolder] {
             let _failing = Failing::after(0, step, step.errors()[0]);
             assert_eq!(replace(&path, b"with two signatures").unwrap_err().code, Exit::CannotWrite);

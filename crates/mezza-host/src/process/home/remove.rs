@@ -4,21 +4,24 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use super::{CONFIG, ECHO, Home, MESH, MIXNET, RELAY, RUN, STATE, VAULT, private};
+use super::{
+    CONFIG, ECHO, GENERATOR, Home, MESH, MESH_CELLS, MIXNET, RELAY, RUN, STATE, VAULT, private,
+};
 use crate::api::Fault;
 
 /// The file in echo's home that records that this home had no relay before the demonstration.
 const RELAY_IS_OURS: &str = "relay-of-demonstration";
 
 /// Files whose keys open everything else.
-const KEYS: [&str; 5] = ["vault/head", "vault/keyring", "vault/move-in", "relay/key", MESH];
+const KEYS: [&str; 6] =
+    [GENERATOR, "vault/head", "vault/keyring", "vault/move-in", "relay/key", MESH];
 
 impl Home {
     /// Marks this home as a demonstration, before it holds anything like a user's data. A relay
     /// that exists already belongs to the user, and stays when the demonstration is removed.
     ///
     /// # Errors
-    /// 73 or 77 if the folders cannot be made.
+    /// Exit codes 73 or 77 if the folders cannot be made.
     pub fn mark_as_demonstration(&self) -> Result<(), Fault> {
         if self.is_demonstration() {
             return Ok(());
@@ -32,11 +35,12 @@ impl Home {
     /// removal can be repeated. Returns true if a relay from before the demonstration is left.
     ///
     /// # Errors
-    /// 73 if a folder cannot be removed.
+    /// Exit code 73 if a folder cannot be removed.
     pub fn remove_demonstration(&self) -> Result<bool, Fault> {
         let owns_relay = self.echo().root().join(RELAY_IS_OURS).exists();
         let relay = owns_relay.then_some(RELAY);
-        let names = [VAULT, MIXNET].into_iter().chain(relay).chain([MESH, RUN, ECHO]);
+        let names = [VAULT, MIXNET].into_iter().chain(relay).chain([MESH]).chain(MESH_CELLS);
+        let names = names.chain([RUN, ECHO]);
         remove_all(names.map(|name| self.root().join(name)))?;
         // Removes the folder only if it is empty.
         let _ = fs::remove_dir(self.root());
@@ -49,6 +53,7 @@ impl Home {
             (VAULT, "an identity with its notes"),
             (RELAY, "a relay with its mail"),
             (MESH, "networks of the mesh"),
+            (MESH_CELLS[0], "messages of others that the mesh carries"),
             (CONFIG, "settings"),
         ];
         let holds = |name: &&(&str, &str)| is_filled(&self.root().join(name.0));
@@ -59,15 +64,16 @@ impl Home {
     /// interruption nothing can be opened.
     ///
     /// # Errors
-    /// 73 if a file cannot be removed.
+    /// Exit code 73 if a file cannot be removed.
     pub fn purge(&self) -> Result<(), Fault> {
         for key in KEYS {
             // A key file that cannot be overwritten is removed below, or its fault is reported
             // there.
             drop(private::wipe(&self.root().join(key)));
         }
-        let parts = [VAULT, RELAY, MESH, STATE, RUN].map(|name| self.root().join(name));
-        remove_all(parts.into_iter().chain([self.config()]))?;
+        let parts = [VAULT, RELAY, MESH, STATE, RUN, GENERATOR].into_iter().chain(MESH_CELLS);
+        let parts = parts.map(|name| self.root().join(name));
+        remove_all(parts.chain([self.config()]))?;
         // Foreign files in this folder stay, and so does the folder.
         let _ = fs::remove_dir(self.root());
         Ok(())
@@ -77,7 +83,7 @@ impl Home {
     /// the number of those left.
     ///
     /// # Errors
-    /// 73 if the file cannot be removed.
+    /// Exit code 73 if the file cannot be removed.
     pub fn remove_witness(&self, ours: bool) -> Result<usize, Fault> {
         let entries = fs::read_dir(self.state()).into_iter().flatten().flatten();
         let files: Vec<_> =

@@ -44,14 +44,14 @@ impl ClientSource {
 /// The connection of a source that is evicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Leaves {
-    /// The oldest one, for handshakes: those of honest clients are short.
+    /// The oldest connection, used for handshakes: those of honest clients are short.
     Oldest,
-    /// The newest one: long-lived connections are worth more.
+    /// The newest connection: connections that lasted long are worth more.
     Newest,
 }
 
-/// The order of eviction, highest first: the number of slots, then the turn among sources with
-/// equal numbers.
+/// The order of eviction, highest first: the number of slots of a source, then the sequence of
+/// connections among sources with equal numbers.
 type Rank = (usize, Number);
 
 impl Leaves {
@@ -81,7 +81,8 @@ impl Site {
         self.by_rank.last().map(|(rank, _)| *rank)
     }
 
-    /// Returns the rank of the site.
+    /// Returns the rank of the site among all sites: its number of slots, then the sequence of its
+    /// worst address.
     fn rank(&self) -> Option<Rank> {
         self.worst_rank().map(|(_, turn)| (self.len, turn))
     }

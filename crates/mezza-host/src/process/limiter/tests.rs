@@ -9,7 +9,7 @@ fn limiter(
     ConnectionLimiter::with_bounds(Bounds { connections, handshakes, per_address, per_site })
 }
 
-/// Tries to enter now; does not wait.
+/// Tries to get a permit at once, without waiting.
 fn enter(limiter: &Arc<ConnectionLimiter>, address: &str) -> Option<ConnectionPermit> {
     enter_at(limiter, address, Instant::now())
 }
@@ -197,7 +197,8 @@ async fn msg_71_four_addresses_do_not_keep_the_others_of_their_site_out() {
     let others: Vec<_> =
         (4..9).map_while(|nr| enter_at(&limiter, &format!("192.0.2.{nr}"), now)).collect();
     assert_eq!(others.len(), 5);
-    // First the newest of those with four slots was evicted, and then of those with three.
+    // First the newest connection of the sources with four slots is evicted, then that of those
+    // with three.
     for (nr, permit) in (0..).zip(&held) {
         assert_eq!(is_told(permit).await, [3, 7, 11, 15, 14].contains(&nr), "{nr}");
     }

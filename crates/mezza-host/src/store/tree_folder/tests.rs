@@ -168,7 +168,7 @@ fn hibe_87_a_folder_of_lives_stores_a_floor_for_each() {
         let new = NewTree { shape, profile, earliest: START, cost: Argon2Params::DEMO };
         TreeFolder::create(&place.dir(), &place.state(), PASS, new, &mut OsRng)
     };
-    // What an attempt left that made no tree is no obstacle for a tree of another kind.
+    // Files of a failed attempt do not prevent making a tree of another kind.
     drop(create(Shape::Wide).unwrap());
     fs::remove_file(place.dir().join(HEAD)).unwrap();
     let mut folder = create(Shape::Lives).unwrap();

@@ -115,7 +115,7 @@ fn msg_63_the_person_decides_once() {
     assert!(!life.witness.is_doubted() && life.witness.accept_doubt().unwrap().is_none());
     life.reopen(None);
     assert!(!life.witness.is_doubted());
-    // The vault left behind is the older one now.
+    // The vault in the old folder is now the older copy.
     assert!(life.is_doubted_with(newest));
 }
 
@@ -133,7 +133,7 @@ fn a_block_is_so_many_commits_of_rows() {
         let claim = life.witness.before_commit(&row()).unwrap();
         assert_eq!(claim.is_some(), commit % BLOCK == 0, "{commit}");
         life.witness.after_commit().unwrap();
-        // Other rows do not count.
+        // Rows of other kinds do not count towards a block.
         assert!(
             life.witness.before_commit(&[put(1, Retention::Permanent, b"none")]).unwrap().is_none()
         );

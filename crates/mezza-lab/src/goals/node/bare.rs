@@ -28,7 +28,7 @@ pub struct EmptyPath {
 }
 
 impl EmptyPath {
-    /// Starts the path, with the files of its nodes in `folder`.
+    /// Starts the empty path, with the files that writer and reader commit to in `folder`.
     ///
     /// # Errors
     /// If a socket or a file cannot be opened.

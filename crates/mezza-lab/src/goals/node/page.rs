@@ -19,8 +19,9 @@ pub const LIMITS: [Limit; 2] = [
     Limit::at_most("M6", "first screen on loopback", 1.0, "s"),
 ];
 
-/// Measures the scripts that `index.html` and they themselves name as needed at once, each compressed
-/// separately, as a server would send them. Screens that are loaded when they are opened are shown beside.
+/// Measures the scripts that the page needs at once: those named in `index.html`, and those that
+/// they import. Each is compressed separately, as a server would send it. Scripts that are loaded
+/// when their screen is opened are shown next to the figure.
 pub fn measure_rows(bench: &mut Bench) -> Result<Vec<Row>> {
     let [size, first] = LIMITS;
     let first = first.not_here("needs a browser; `cargo xtask test` runs the browser tests");
@@ -42,9 +43,9 @@ pub fn measure_rows(bench: &mut Bench) -> Result<Vec<Row>> {
 
 /// The scripts of a built page, by their paths in it.
 struct PageScripts {
-    /// Those of the first screen.
+    /// Scripts that the first screen needs.
     now: BTreeSet<String>,
-    /// Those that are loaded when their screen is opened.
+    /// Scripts that are loaded when their screen is opened.
     later: BTreeSet<String>,
 }
 
@@ -59,7 +60,8 @@ impl PageScripts {
         let mut now = BTreeSet::new();
         let mut open = names(&html);
         while let Some(name) = open.pop() {
-            // A script names those that it needs at once in its import statements, which stand first.
+            // The import statements, which come first in a script, name the scripts that it needs
+            // at once.
             let text = all.get(&name).map(String::as_str).unwrap_or_default();
             if now.insert(name) {
                 open.extend(names(import_statements(text)));

@@ -95,7 +95,7 @@ impl<B: Backend> DevicePair<B> {
         let writer = pair.writer;
         pair.run_command(
             1,
-            Command::Send { contact: writer, client: [0xff; 16], text: TEXT.into() },
+            Command::Send { contact: writer, client: [0xff; 16], text: TEXT.into(), life: None },
         )?;
         pair.pass_time(PACE_MS)?;
         Ok(pair)
@@ -122,7 +122,7 @@ impl<B: Backend> DevicePair<B> {
         self.notes += 1;
         let mut client = [0; 16];
         client[..8].copy_from_slice(&self.notes.to_be_bytes());
-        let command = Command::Send { contact: self.reader, client, text: TEXT.into() };
+        let command = Command::Send { contact: self.reader, client, text: TEXT.into(), life: None };
         self.inputs.push_back((0, Input::Command(command)));
         self.handle_inputs(&mut cost)?;
         let note = self.devices[0].find_sent(&client).context("a note without a number")?;
@@ -228,7 +228,9 @@ impl<B: Backend> DevicePair<B> {
                     continue;
                 }
                 Output::Carrier(CarrierOutput::Relay(order)) => order,
-                Output::Carrier(CarrierOutput::Mixnet(_) | CarrierOutput::Mesh(_))
+                Output::Carrier(
+                    CarrierOutput::Mixnet(_) | CarrierOutput::Mesh(_) | CarrierOutput::Link(_),
+                )
                 | Output::Durable(..)
                 | Output::Notify(_) => {
                     continue;

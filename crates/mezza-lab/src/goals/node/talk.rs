@@ -114,7 +114,7 @@ fn deliver_note(client: &ApiClient, contact: &str, text: &str) -> Result<f64> {
     let mut id = [0; 16];
     OsRng.fill_bytes(&mut id);
     let client_id = data_encoding::HEXLOWER.encode(&id);
-    let request = SendRequest { text: text.into(), client_id };
+    let request = SendRequest { text: text.into(), client_id, mesh_life: None };
     let is_there =
         |note: &NoteJson| matches!(note.state, NoteStateJson::Delivered | NoteStateJson::Read);
     let began = Instant::now();

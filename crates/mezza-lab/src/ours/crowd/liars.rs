@@ -20,7 +20,7 @@ const PROMISED: u64 = 16;
 pub enum Liar {
     /// Each beacon shows another time, up to this many seconds off.
     RandomClock(u64),
-    /// All liars show the true time plus this many seconds.
+    /// All liars show the same wrong time: the true time plus this many seconds.
     Collude(i64),
     /// Each beacon shows the start time.
     Freeze,
@@ -32,9 +32,9 @@ pub enum Liar {
     BlackHole,
     /// Announces cells, and responds to every request that it is busy.
     Busy,
-    /// Says farewell with every other beacon.
+    /// Sends BYE, which announces that a device leaves, with every other beacon.
     Farewell,
-    /// Compares as if its store were empty.
+    /// Sends comparisons as if its store were empty.
     Glutton,
     /// Writes many cells without a receiver; [`Stage::run_day`](super::Stage::run_day) triggers
     /// them.

@@ -32,7 +32,7 @@ use super::threads::ThreadReading;
 const EVENTS_MAX: usize = 256;
 /// Time limit for a round.
 const PATIENCE: Duration = Duration::from_secs(300);
-/// Before a batch is sent, no mix may have made noise for this long.
+/// How long all mixes must have made no noise before a batch is sent.
 const QUIET: Duration = Duration::from_millis(20);
 
 /// The link of a frame: the control link of a mix, or the link of batches with the first mix.
@@ -54,7 +54,7 @@ struct Inner {
     control: Vec<FrameSender>,
     data: FrameSender,
     frames: mpsc::Receiver<(From, Frame)>,
-    /// CPU time of our ends of the links.
+    /// CPU time of the coordinator's ends of its links.
     own: Arc<Busy>,
     /// The number of the last round.
     last: u64,

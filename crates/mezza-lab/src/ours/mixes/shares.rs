@@ -12,7 +12,7 @@ use crate::machine;
 /// Shares of the cores' time of a round.
 #[derive(Clone, Debug)]
 pub struct Shares {
-    /// The share of each mix by phase.
+    /// The share of each mix, by phase of its work.
     pub mixes: Vec<[f64; Phase::ALL.len()]>,
     /// The share of each mix for noise made before the batch. It is not part of the round and has
     /// the same scale.
@@ -20,14 +20,14 @@ pub struct Shares {
     /// The share of the coordinator's ends of its links, which belong to the entry server in a real
     /// network.
     pub entry: f64,
-    /// The share around the jobs, on their threads: fetching a job, handing over its result, going
-    /// to sleep.
+    /// The share that the threads of the mixes' pools spend outside the jobs themselves: fetching a
+    /// job, handing over its result, going to sleep.
     pub pool: f64,
-    /// The share around links and state machines, on the runtime's threads: scheduling.
+    /// The share that the runtime's threads spend on scheduling, outside links and state machines.
     pub runtime: f64,
     /// The share of the coordinator, which sends the batch and collects the replies.
     pub coordinator: f64,
-    /// The share in which cores do no work for this process.
+    /// The share of time in which the cores do no work for this process.
     pub wait: f64,
 }
 
@@ -67,7 +67,7 @@ impl Shares {
         self.mixes.iter().map(|mix| mix[phase as usize]).sum()
     }
 
-    /// Returns the share of jobs, links and waiting.
+    /// Returns the share of jobs, links and waiting, which excludes all scheduling.
     pub fn work(&self) -> f64 {
         let work = Phase::ALL.into_iter().filter(|phase| *phase != Phase::Machine);
         work.map(|phase| self.phase_share(phase)).sum::<f64>() + self.entry + self.wait

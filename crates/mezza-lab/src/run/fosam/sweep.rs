@@ -1,5 +1,6 @@
-//! The common part of figures 3 to 8: a value by points or minutes for each kind of vote, as the
-//! median of seeds, in a table, a plot and raw lines.
+//! The common part of figures 3 to 8: one value for each point of the horizontal axis, or for each
+//! minute of a run, and for each rule by which devices vote on the time. Each is the median of the
+//! seeds, in a table, a plot and raw lines.
 
 use anyhow::Result;
 use mezza_mesh::ClockMode;
@@ -12,7 +13,7 @@ use crate::ours::crowd::{Moves, Scene, Stage};
 use crate::plot::Plot;
 use crate::run::experiment::Report;
 
-/// A kind of vote, and the percentage of good clocks.
+/// A rule by which devices vote on the time, and the percentage of devices with a good clock.
 #[derive(Clone, Copy)]
 pub struct Kind {
     pub name: &'static str,
@@ -23,6 +24,11 @@ pub struct Kind {
 impl Kind {
     fn is_ours(&self) -> bool {
         self.mode != ClockMode::Paper
+    }
+
+    /// Returns a scene in which devices vote by this rule.
+    pub fn apply_to(self, scene: Scene) -> Scene {
+        Scene { mode: self.mode, good_percent: self.good_percent, ..scene }
     }
 }
 
@@ -47,7 +53,7 @@ pub struct Quantity {
 
 impl Quantity {
     /// Returns true if a value is worse than another after rounding for print.
-    fn is_worse(&self, value: f64, other: f64) -> bool {
+    pub fn is_worse(&self, value: f64, other: f64) -> bool {
         let scale = 10_f64.powi(i32::try_from(self.decimals).unwrap_or(0));
         let [value, other] = [value, other].map(|v| (v * scale).round());
         if self.is_gain { value < other } else { value > other }
@@ -62,18 +68,20 @@ pub struct Columns {
     pub measure: fn(&Scene, u64) -> Vec<f64>,
 }
 
-/// A figure over points.
+/// A figure with one value for each point of its horizontal axis.
 #[derive(Clone, Copy)]
 pub struct Figure {
     /// The id of the experiment.
     pub exp: &'static str,
     /// The quantity of the horizontal axis.
     pub axis: &'static str,
-    /// The text above the table.
+    /// The text above the table, before the words on its values.
     pub said: &'static str,
+    /// The text after them.
+    pub ends: &'static str,
 }
 
-/// A figure over minutes.
+/// A figure with one value for each minute of a run.
 #[derive(Clone, Copy)]
 pub struct Course {
     pub moves: Moves,
@@ -100,20 +108,17 @@ pub fn by_points<P: Copy + Send + Sync>(
     points: &[(f64, P)],
     scene: impl Fn(P, u64) -> Scene + Sync,
 ) -> Result<(Report, Vec<Vec<f64>>)> {
-    let Figure { exp, axis, said } = figure;
+    let Figure { exp, axis, said, ends } = figure;
     let size = Size::for_profile(bench);
     let mut report = begin_report(exp, size)?;
-    report.add_line(said);
+    report.add_line(format!("{said}, {}; {ends}", size.name_middle()));
     let names = runs.iter().flat_map(|run| run.names);
     let head = names.fold(String::new(), |head, name| format!("{head} {name:>16}"));
     report.add_line(format!("  {axis:>14}{head}"));
     let mut plot = Plot::new(quantity.title, [axis, quantity.unit]);
     let mut values = Vec::new();
     for Columns { names, kind, measure } in runs {
-        let of_kind = |point, seed| {
-            let Kind { mode, good_percent, .. } = *kind;
-            measure(&Scene { mode, good_percent, ..scene(point, seed) }, size.seconds)
-        };
+        let of_kind = |point, seed| measure(&kind.apply_to(scene(point, seed)), size.seconds);
         let seeds = map_seeds(points, size.seeds, |(_, point), seed| of_kind(point, seed));
         for (at, name) in names.iter().enumerate() {
             let of_column =
@@ -128,26 +133,13 @@ pub fn by_points<P: Copy + Send + Sync>(
             values.push(column);
         }
     }
-    let names: Vec<&str> = runs.iter().flat_map(|run| run.names).copied().collect();
-    let ours = runs.iter().flat_map(|run| run.names.iter().map(|_| run.kind.is_ours()));
-    let ours: Vec<bool> = ours.collect();
-    for (mine, theirs) in (0..names.len()).flat_map(|mine| (0..names.len()).map(move |o| (mine, o)))
-    {
-        for (at, (x, _)) in points.iter().enumerate().filter(|_| ours[mine] && !ours[theirs]) {
-            let [value, other] = [values[mine][at], values[theirs][at]];
-            if quantity.is_worse(value, other) {
-                let [value, other] = [value, other].map(|v| format_cell(v, quantity.decimals));
-                report.add_loss(format!(
-                    "{}, {axis} {x}: {} {} against {} ({})",
-                    names[mine],
-                    value.trim(),
-                    quantity.unit,
-                    other.trim(),
-                    names[theirs]
-                ));
-            }
-        }
-    }
+    let columns = runs.iter().flat_map(|run| run.names.iter().map(|name| (*name, &run.kind)));
+    let columns: Vec<Curve<'_>> = columns
+        .zip(&values)
+        .map(|((name, kind), values)| Curve { name, is_ours: kind.is_ours(), values })
+        .collect();
+    let places: Vec<f64> = points.iter().map(|(x, _)| *x).collect();
+    report.add_losses(list_losses(quantity, axis, &places, &columns));
     for (at, (x, _)) in points.iter().enumerate() {
         let cells = values.iter().map(|column| format_cell(column[at], quantity.decimals));
         report.add_line(format!("  {x:>14}{}", cells.collect::<String>()));
@@ -158,6 +150,43 @@ pub fn by_points<P: Copy + Send + Sync>(
 
 fn format_cell(value: f64, decimals: usize) -> String {
     if value.is_finite() { format!(" {value:>16.decimals$}") } else { format!(" {:>16}", "-") }
+}
+
+/// A column of a table.
+#[derive(Clone, Copy)]
+struct Curve<'a> {
+    name: &'a str,
+    is_ours: bool,
+    values: &'a [f64],
+}
+
+/// Lists each point at which a column of ours is worse than a column of others.
+fn list_losses(
+    quantity: Quantity,
+    axis: &str,
+    places: &[f64],
+    columns: &[Curve<'_>],
+) -> Vec<String> {
+    let mut losses = Vec::new();
+    for mine in columns.iter().filter(|column| column.is_ours) {
+        for theirs in columns.iter().filter(|column| !column.is_ours) {
+            for ((x, value), other) in places.iter().zip(mine.values).zip(theirs.values) {
+                if quantity.is_worse(*value, *other) {
+                    let [value, other] =
+                        [*value, *other].map(|v| format_cell(v, quantity.decimals));
+                    losses.push(format!(
+                        "{}, {axis} {x}: {} {} against {} ({})",
+                        mine.name,
+                        value.trim(),
+                        quantity.unit,
+                        other.trim(),
+                        theirs.name
+                    ));
+                }
+            }
+        }
+    }
+    losses
 }
 
 /// Measures a figure over minutes, sampled every `step` minutes. Returns its report and its curves.
@@ -172,11 +201,13 @@ pub fn by_minutes(
     let Course { moves, minutes, step } = course;
     let size = Size::for_profile(bench);
     let mut report = begin_report(exp, size)?;
+    report.add_line(format!("each point is the {}", size.name_middle()));
     let mut plot = Plot::new(quantity.title, ["minutes", quantity.unit]);
     let mut curves = Vec::new();
-    for Kind { name, mode, good_percent } in kinds.iter().copied() {
+    for kind in kinds.iter().copied() {
+        let name = kind.name;
         let seeds = crate::parallel::map_parallel((0..size.seeds).collect(), |seed| {
-            let scene = Scene { moves, mode, good_percent, ..Scene::paper(size.users, seed) };
+            let scene = kind.apply_to(Scene { moves, ..Scene::paper(size.users, seed) });
             let mut stage =
                 if sample.silent { scene.without_messages() } else { scene }.begin_stage();
             (0..minutes / step)
@@ -237,4 +268,27 @@ pub fn list_densities() -> [(f64, Density); 3] {
 pub fn find_extremes(column: &[f64]) -> [f64; 2] {
     let greatest = column.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     [greatest, column.iter().copied().fold(f64::INFINITY, f64::min)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_point_at_which_a_column_of_ours_is_worse_is_listed() {
+        let quantity =
+            |is_gain| Quantity { title: "t", unit: "percent", op: "op", decimals: 1, is_gain };
+        let column = |name, is_ours, values| Curve { name, is_ours, values };
+        let columns = [
+            column("paper's vote", false, &[99.6, 98.0][..]),
+            column("ours", true, &[99.56, f64::INFINITY]),
+            column("ours, none good", true, &[77.1, 98.0]),
+        ];
+        let losses = |is_gain| list_losses(quantity(is_gain), "users", &[300.0, 600.0], &columns);
+        // 99.56 and 99.6 print alike.
+        let shares = ["ours, none good, users 300: 77.1 percent against 99.6 (paper's vote)"];
+        assert_eq!(losses(true), shares);
+        let times = ["ours, users 600: - percent against 98.0 (paper's vote)"];
+        assert_eq!(losses(false), times);
+    }
 }

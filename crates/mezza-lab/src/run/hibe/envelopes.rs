@@ -58,7 +58,7 @@ pub fn report_flip(bench: &mut Bench) -> Result<Report> {
     Ok(report)
 }
 
-/// The texts that the two readers of one body see.
+/// The two texts that two readers see in the same body.
 const READ: [&[u8]; 2] = [b"meet at the gate", b"stay at home"];
 
 /// Runs A6: one ciphertext that ChaCha20-Poly1305 opens under two keys.
@@ -87,8 +87,8 @@ pub fn report_salamander(_: &mut Bench) -> Result<Report> {
         &mut report,
         Exhibit::new("ChaCha20-Poly1305 under K", found.into(), both_read),
         Exhibit::new(
-            "keyed BLAKE2b under a hash of K",
-            "the tags under both keys differ".into(),
+            "keyed BLAKE2b as the tag",
+            "this body has two tags".into(),
             tags[0] != tags[1],
         ),
     );
@@ -122,7 +122,7 @@ fn two_texts(keys: &[[u8; 32]; 2]) -> Option<(Vec<u8>, [u8; 16])> {
 pub fn report_infinity(_: &mut Bench) -> Result<Report> {
     let system = System::new();
     let mut report = Report::default();
-    // A decoder without the check: each receiver pairs points at infinity with its own key, and the
+    // A decoder that accepts points at infinity: each receiver pairs them with its own key, and the
     // weak variant hashes only K.
     let weak_key = |k: &bls12_381::Gt| -> [u8; 32] {
         labelled_hash("weak/kdf", &[format!("{k:?}").as_bytes()])
@@ -169,7 +169,7 @@ pub fn report_infinity(_: &mut Bench) -> Result<Report> {
     Ok(report)
 }
 
-/// Runs A8: c0\[0\] plus a point of order 3 has the same K.
+/// Runs A8: c0\[0\] plus a point of order 3 is a second form of the header with the same K.
 pub fn second_form(_: &mut Bench) -> Result<Report> {
     let system = System::new();
     let mut report = Report::default();

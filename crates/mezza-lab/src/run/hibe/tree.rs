@@ -75,12 +75,12 @@ fn weak_child(parent: &[G2], m: u8) -> Vec<G2> {
 
 /// Runs A2: `u = 2 u_1 - u_2` is the parent's u if both children have its t.
 pub fn report_siblings(_: &mut Bench) -> Result<Report> {
-    report_reconstruction(0, "delegation without s'", "two derived siblings")
+    report_reconstruction(0, "delegation without fresh s'", "two derived siblings")
 }
 
 /// Runs A3: `uh = 2 uh_1 - uh_2` recognises the parent's envelopes if both children have its T.
 pub fn shared_t(_: &mut Bench) -> Result<Report> {
-    report_reconstruction(4, "delegation without S'", "two derived siblings")
+    report_reconstruction(4, "delegation without fresh S'", "two derived siblings")
 }
 
 /// Reconstructs the parent's user key (`at` 0) or detect key (`at` 4) from two children.
@@ -172,7 +172,7 @@ pub fn report_clocks(_: &mut Bench) -> Result<Report> {
     add_both(
         &mut report,
         Exhibit::new(
-            "freeze: the stack follows the clock",
+            "freeze: the stack follows the clock, as in the paper",
             told(follows(start)),
             erased(follows(start)) == 0,
         ),
@@ -182,17 +182,17 @@ pub fn report_clocks(_: &mut Bench) -> Result<Report> {
     // Burn: the clock jumps ten years ahead at once.
     let jump = start.plus(10 * 365 * epochs(day)?);
     let (burnt, held) = rule().update_floor(Some(jump), 0);
-    let told = |floor| format!("{} epochs burnt at once", erased(floor));
+    let told = |floor| format!("{} epochs erased at once", erased(floor));
     add_both(
         &mut report,
         Exhibit::new(
-            "burn: the stack follows the clock",
+            "burn: the stack follows the clock, as in the paper",
             told(follows(jump)),
             erased(follows(jump)) > epochs(day)?,
         ),
         Exhibit::new(
-            "burn: a person is asked",
-            format!("{}, {held:?}", told(burnt)),
+            "burn: the user is asked",
+            format!("{}, {}", told(burnt), if held.is_some() { "asked" } else { "not asked" }),
             burnt == start && held.is_some(),
         ),
     );
@@ -206,8 +206,10 @@ pub fn report_clocks(_: &mut Bench) -> Result<Report> {
     }
     let most = epochs(HOUR_MS + HOUR_MS / 2)? + epochs(JUMP_MS_MAX)? + 2;
     let burnt = floor.0 - start.0;
-    report.add_line(format!("ours   burn by steps: {burnt} epochs in an hour, at most {most}"));
-    let text = "liars burn at most 1.5 times the time that passes, and a day";
+    report.add_line(format!(
+        "ours   burn by steps: {burnt} epochs erased in an hour, at most {most}"
+    ));
+    let text = "liars make ours erase at most 1.5 times the time that passes, and a day: epochs";
     report.shapes.push(Claim::is(text, format!("{burnt} of {most}"), burnt <= most));
     Ok(report)
 }

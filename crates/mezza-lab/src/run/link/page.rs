@@ -3,8 +3,11 @@
 
 use serde_json::Value;
 
-/// Minimum share of the bare path's rate that a road must carry.
+/// Smallest share of the bare path's rate that a link must carry on a road (a tested kind of path).
 pub const SHARE_MIN: f64 = 0.5;
+/// Share above which the bare path has stalled: a tunnel that repairs losses carries a few times as
+/// much, and not ten times.
+const SHARE_MAX: f64 = 10.0;
 
 /// Two rates, Mbit/s.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -21,6 +24,12 @@ impl Rates {
         if self.bare > 0.0 { self.tunnel / self.bare } else { 1.0 }
     }
 
+    /// Returns true if the tunnel carries so much more that the bare path did not work, and a share
+    /// of it says nothing.
+    fn is_bare_stalled(self) -> bool {
+        self.tunnel_share() > SHARE_MAX || (self.bare <= 0.0 && self.tunnel > 0.0)
+    }
+
     /// Returns true if the tunnel carries less than half.
     pub fn is_losing(self) -> bool {
         self.tunnel_share() < SHARE_MIN
@@ -28,6 +37,12 @@ impl Rates {
 
     /// Formats a cell of the table, bold if the tunnel loses.
     fn format_cell(self) -> String {
+        if self.is_bare_stalled() {
+            return format!(
+                "no share: the bare path stalled ({:.0} / {:.0})",
+                self.tunnel, self.bare
+            );
+        }
         let mark = if self.is_losing() { "**" } else { "" };
         format!("{mark}{:.2}{mark} ({:.0} / {:.0})", self.tunnel_share(), self.tunnel, self.bare)
     }
@@ -101,6 +116,14 @@ mod tests {
             "| x | 0.50 (500 / 1000) | **0.50** (499 / 1000) | 250; 1600 | up, none, MTU 1409, delivers 99 %, \
              offload on / off, late 3 |"
         );
+    }
+
+    #[test]
+    fn a_bare_path_that_stalls_has_no_share() {
+        let cell = |bare, tunnel| Rates { bare, tunnel }.format_cell();
+        assert_eq!(cell(3.0, 1_456.0), "no share: the bare path stalled (1456 / 3)");
+        assert_eq!(cell(0.0, 1_456.0), "no share: the bare path stalled (1456 / 0)");
+        assert_eq!(cell(500.0, 1_456.0), "2.91 (1456 / 500)");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The roads of the matrix.
+//! The roads of the matrix: the kinds of path between two machines over which links are tested.
 
 use super::cable::Faults;
 
@@ -33,14 +33,15 @@ pub enum Incident {
     None,
     /// The cable's interfaces get this MTU.
     Mtu(u16),
-    /// The link is idle for longer than a mapping of the translator lasts, then B sends first.
-    /// Between the measurements the translator forgets its mapping.
+    /// The link is idle until the translator's mapping ends, and then B sends first. Between the
+    /// measurements the translator forgets its mapping.
     Idle,
-    /// The card of A no longer computes checksums, so that its kernel refuses joined datagrams.
+    /// The card of A stops computing checksums, so that its kernel refuses joined datagrams.
     Card,
 }
 
-/// A row of the matrix.
+/// A road: a row of the matrix, with a path between two machines and the settings of the link over
+/// it.
 #[derive(Clone, Copy, Debug)]
 pub struct Road {
     /// The name of the road in the table.

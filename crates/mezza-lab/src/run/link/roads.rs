@@ -1,5 +1,6 @@
-//! `run link-roads`: each road is built, a link is brought up on it, and TCP and UDP are measured
-//! in both directions over the tunnel and over the bare path, in turn.
+//! `run link-roads`: for each road (a kind of path between two machines) a path is built and a link
+//! is brought up on it. TCP and UDP are measured in both directions, over the tunnel and over the
+//! bare path in turn.
 
 use std::time::Duration;
 
@@ -28,7 +29,7 @@ const PEER_TIMES_MIN: f64 = 2.0;
 /// Number of roads in a smoke run.
 const SMOKE_ROADS: usize = 1;
 
-/// The results of a road.
+/// The results of the measurements on a road (a tested kind of path).
 struct Measured {
     rates: [Rates; COLUMNS.len()],
     /// TCP over wireguard-go in Mbit/s, A to B and B to A; `None` if the road has no such
@@ -55,7 +56,7 @@ pub fn make_report(bench: &mut Bench) -> Result<Report> {
     }
     let mut losing = Vec::new();
     let mut unwell = Vec::new();
-    let mut made = 0;
+    let mut not_made = Vec::new();
     let mut least: Option<f64> = None;
     let mut absent = None;
     let count = bench.profile.pick(SMOKE_ROADS, road::ALL.len(), road::ALL.len());
@@ -67,10 +68,10 @@ pub fn make_report(bench: &mut Bench) -> Result<Report> {
             Ok(world) => world,
             Err(error) => {
                 report.add_line(page::absent_line(road.name, &format!("{error:#}")));
+                not_made.push(road.name.to_owned());
                 continue;
             }
         };
-        made += 1;
         match measure_road(bench, world) {
             Ok(measured) => {
                 report.add_line(page::format_line(
@@ -102,8 +103,7 @@ pub fn make_report(bench: &mut Bench) -> Result<Report> {
     let unwell: Vec<String> = unwell.into_iter().map(str::to_owned).collect();
     let text = "roads on which `show` reports trouble, or that the link is down";
     report.shapes.push(Claim::is(text, found(&unwell), unwell.is_empty()));
-    let text = "roads that were made";
-    report.shapes.push(Claim::is(text, format!("{made} of {count}"), made > 0));
+    report.shapes.push(claim_made(count, &not_made));
     if let Some(least) = least {
         let text = "TCP / wireguard-go's on the same road, where it is least";
         report.shapes.push(Claim::above(text, least, PEER_TIMES_MIN));
@@ -116,11 +116,14 @@ pub fn make_report(bench: &mut Bench) -> Result<Report> {
 /// Writes the explanation above the table.
 fn say_how(report: &mut Report, bench: &Bench) {
     let window = choose_window(bench).as_secs_f64();
+    let rounds = match count_rounds(bench) {
+        1 => "one round".to_owned(),
+        count => format!("the best of {count} rounds"),
+    };
     report.add_line(format!(
         "Each cell is the share of the bare path that the tunnel carries, then Mbit/s of the tunnel and of \
-         the bare path: the best of {} rounds of {window} s each, tunnel and bare path in turn. **Bold** \
-         cells carry less than half.",
-        count_rounds(bench)
+         the bare path: {rounds} of {window} s for each, tunnel and bare path in turn. **Bold** cells carry \
+         less than half."
     ));
     report.add_line("");
     report.add_line(
@@ -213,6 +216,18 @@ fn note_rates(bench: &mut Bench, road: &Road, measured: &Measured) -> Result<()>
     Ok(())
 }
 
+/// Claims that this machine made each road.
+fn claim_made(count: usize, not_made: &[String]) -> Claim {
+    let made = count.saturating_sub(not_made.len());
+    let without = if not_made.is_empty() {
+        String::new()
+    } else {
+        format!("; not made: {}", not_made.join(", "))
+    };
+    let found = format!("{made} of {count}{without}");
+    Claim::is("this machine made each road", found, count > 0 && not_made.is_empty())
+}
+
 /// Makes the claim about links that need no IP.
 fn claim_ether(measured: &Measured) -> Claim {
     let gbit = measured.rates[0].tunnel.min(measured.rates[1].tunnel) / 1e3;
@@ -226,4 +241,16 @@ fn list_losing(road: &Road, measured: &Measured) -> Vec<String> {
     losing
         .map(|(column, rates)| format!("{} {column} {:.2}", road.name, rates.tunnel_share()))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_road_that_is_not_made_fails_its_claim_by_name() {
+        assert!(claim_made(20, &[]).holds && !claim_made(0, &[]).holds);
+        let claim = claim_made(20, &["VLAN".to_owned()]);
+        assert_eq!((claim.holds, &*claim.found), (false, "19 of 20; not made: VLAN"));
+    }
 }

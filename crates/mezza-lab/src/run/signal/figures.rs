@@ -3,7 +3,6 @@
 use anyhow::{Context as _, Result, anyhow};
 use data_encoding::HEXLOWER;
 use mezza::testing::backend::AwsLc;
-use mezza::testing::process::rng::OsRng;
 use mezza_core::{Hash512, PublicKey, StaticKey, Suite, Writer};
 use mezza_ratchet::safety::{self, NamedIdentity};
 use mezza_ratchet::suite::V3;
@@ -11,6 +10,8 @@ use mezza_ratchet::suite::paper::Paper;
 use mezza_ratchet::{
     Bundle, BundleError, IdentityKey, IdentityKeyPair, OneTimePrekey, SignalBundle, SuiteList,
 };
+use rand_chacha::ChaCha20Rng;
+use rand_core::SeedableRng as _;
 
 use crate::bench::Bench;
 use crate::ours::bare::Bare;
@@ -23,7 +24,7 @@ use crate::shape::Claim;
 /// The peer that represents the old client.
 pub const PEERS: &[&str] = &["java"];
 
-/// The old client's error for the paper's bundle; it is the same as for a forged key.
+/// The error of the old client for the paper's bundle. It reports the same error for a forged key.
 const FORGED: &str = "Invalid signature on device key!";
 /// The old client's error for an envelope of an unknown version.
 const UNKNOWN: &str = "Unknown version: 15";
@@ -33,7 +34,7 @@ const FOREIGN: u16 = 0x01f0;
 /// Runs figure 5.
 pub fn figure_5(_: &mut Bench) -> Result<Report> {
     let mut report = Report::default();
-    report.add_line("the paper: a message from the new client to the old one is not delivered");
+    report.add_line("the paper: a message from the new client to the old one is not delivered. Old client: signal-protocol-java 2.8.1");
     let (_, mut far) = Bare::<Paper, AwsLc>::make_pair()?;
     let identity = far.identity().public_key();
     let PublishedBundle::Signal(bundle) = far.publish_bundle()? else {
@@ -128,11 +129,12 @@ type Number = fn(&IdentityKey, &IdentityKey) -> String;
 
 /// Runs figure 6.
 #[expect(clippy::unnecessary_wraps, reason = "experiments have one type")]
-pub fn figure_6(_: &mut Bench) -> Result<Report> {
+pub fn figure_6(bench: &mut Bench) -> Result<Report> {
     let mut report = Report::default();
+    let mut rng = ChaCha20Rng::seed_from_u64(bench.seed);
     report.add_line("the paper: two new clients show the same security code");
     let [alice, bob, mallory] =
-        [(); 3].map(|()| IdentityKeyPair::new(StaticKey::random::<AwsLc>(&mut OsRng)).public_key());
+        [(); 3].map(|()| IdentityKeyPair::new(StaticKey::random::<AwsLc>(&mut rng)).public_key());
     let suites: [(&str, Number); 2] =
         [("paper", make_number::<<Paper as Suite>::SignatureHash>), ("b2c20", safety::number)];
     for (suite, number) in suites {
@@ -141,12 +143,16 @@ pub fn figure_6(_: &mut Bench) -> Result<Report> {
         let tampered = number(&alice, &mallory);
         report.add_line(format!("{suite}: she sees {hers}"));
         report.add_line(format!("{suite}: he sees  {his}"));
-        report.add_line(format!("{suite}: with another key in between {tampered}"));
+        report.add_line(format!("{suite}: she sees, with another key in between, {tampered}"));
         let holds = hers == his && tampered != hers && hers.len() == 60;
         let found = if holds { "equal, and another for another key" } else { "not so" };
         report.shapes.push(Claim::is(format!("{suite}: one number for both"), found, holds));
     }
-    report.add_line(format!("(ids: {} and b2c20; {} is the lab's alone)", Paper::ID, Paper::NAME));
+    report.add_line(format!(
+        "({}: suite {}, in the lab alone; b2c20: the product's)",
+        Paper::NAME,
+        Paper::ID
+    ));
     Ok(report)
 }
 

@@ -115,8 +115,13 @@ fn make_case(row: Row, op: Op) -> (Key, BenchCase) {
 
 fn print_rates(report: &mut Report, rows: &[Row], contest: &Comparison<Key>) {
     let quiet = contest.describe_disturbed();
-    report.add_line(format!("ablation and rates, thread CPU, ns, least of all batches, {quiet}"));
+    report.add_line(format!(
+        "ablation and rates, thread CPU, ns for each call, least of all batches, {quiet}"
+    ));
     let head = OPS.map(|op| format!("{:>14}", format!("{} {}", op.name, op.size)));
+    report.add_line("turn: one seal and one open, each with a Diffie-Hellman step; init: a bundle checked, X3DH and the first seal;");
+    report.add_line("resp: X3DH and the first open. After each word the bytes of the text. Rows without a library: ours, the ratchet");
+    report.add_line("alone; AwsLc and Portable: ours as the product uses it; java: signal-protocol-java 2.8.1; wacore: wacore-libsignal");
     report.add_line(format!("  {:<40}{}", "", head.concat()));
     for Row { who, name, .. } in rows {
         let cells = OPS.map(|op| {
@@ -158,7 +163,7 @@ fn add_claims(report: &mut Report, contest: &Comparison<Key>) {
         report.shapes.push(Claim::below(claim, (ratio - 1.0).abs(), INVISIBLE));
     }
     if let Some(ratio) = ratio("bare-kdf", "bare-v3", "seal") {
-        let claim = "seal 32 B: keyed BLAKE2b by HMAC and HKDF, nothing else exchanged (E-G6)";
+        let claim = "seal 32 B: keyed BLAKE2b / HMAC and HKDF, nothing else exchanged (E-G6)";
         report.shapes.push(Claim::below(claim, ratio, 1.0));
     }
 }

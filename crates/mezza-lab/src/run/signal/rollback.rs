@@ -96,7 +96,7 @@ impl<S: RatchetSuite + 'static> Twice<S> {
 /// # Errors
 /// If the library refuses.
 pub fn add_results(report: &mut Report) -> Result<()> {
-    report.add_line("rollback: a state that was put back seals a second text (E-G5)");
+    report.add_line("rollback: a restored state seals a second text (E-G5)");
     add_paper(report)?;
     add_v3(report)?;
     add_b2c20(report)
@@ -142,7 +142,11 @@ fn add_b2c20(report: &mut Report) -> Result<()> {
         xor_bytes(&a[at..], &b[at..]).iter().take(BLOCK_BYTES).filter(|byte| **byte == 0).count();
     let found = format!("XOR of the texts: {shown}; equal bytes of a common prefix: {same} of 16");
     let hidden = !shown && same < 4;
-    report.shapes.push(Claim::is("b2c20: two ciphertexts show nothing", found, hidden));
+    report.shapes.push(Claim::is(
+        "b2c20: two ciphertexts of other texts show neither their XOR nor a common prefix",
+        found,
+        hidden,
+    ));
     let spliced = differ.splice_message(at).context("no sealed part")?;
     let opened = differ.reader.open_body(&spliced).is_some();
     let found = if opened { "opened" } else { "refused" };
@@ -168,7 +172,7 @@ mod tests {
         assert!(failed.is_empty(), "{failed:?}");
     }
 
-    /// Without a forgery the reader of the test above opens the first text.
+    /// Without a forgery, the reader in the test above opens the first text.
     #[test]
     fn what_was_written_opens() {
         let mut twice = seal_twice::<Paper>([TEXTS[0], TEXTS[1]]).unwrap();

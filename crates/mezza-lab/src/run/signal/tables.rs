@@ -45,6 +45,8 @@ fn report_table(bench: &mut Bench, id: &str, rows: &[(Input, Pair)]) -> Result<R
         block.print_table(&mut report, paper(block.pair.new), paper(block.pair.old));
         block.add_claims(&mut report);
     }
+    report.add_line("new: the paper's primitive, old: Signal's; the paper ran Java and gives neither its device nor the length of");
+    report.add_line("its short text: 32 B is ours");
     report.add_line("in brackets the least and the greatest ratio of a round; on a busy machine the first number is that of");
     report.add_line("the least times of both, and may lie outside");
     for block in &blocks {

@@ -30,7 +30,7 @@ const SAVED: f64 = 6.0;
 
 /// The compared curves.
 const MODES: [(&str, Mode, Account); 3] = [
-    ("paper", Mode::Paper, Account::Advanced),
+    ("SOSP 2015", Mode::Paper, Account::Advanced),
     ("Laplace, RDP", Mode::Paper, Account::Renyi),
     ("Gauss, RDP", Mode::Gauss, Account::Renyi),
 ];
@@ -87,9 +87,8 @@ fn make_spent(mode: Mode, level: papers::NoiseLevel, rounds: u64) -> RoundsSpent
 /// A raw line that cannot be written.
 pub fn add_results(bench: &mut Bench, report: &mut Report) -> Result<()> {
     let levels = papers::load_vuvuzela()?.level;
-    report.add_line(
-        "privacy: eps' at delta' 1e-4, and delta' at eps' ln 2, after k rounds of conversation",
-    );
+    report.add_line("privacy, calculated: eps' at delta' 1e-4, and delta' at eps' ln 2, after k rounds of conversation");
+    report.add_line("noise and composition of SOSP 2015, since the reproduction gives none; RDP: our accounting, without outside review");
     for level in &levels {
         report.add_line(format!("  mu {} scale {}", level.mu, level.scale));
         let names = MODES.map(|(name, ..)| format!("{name:>24}"));
@@ -118,6 +117,7 @@ pub fn add_results(bench: &mut Bench, report: &mut Report) -> Result<()> {
             report.add_line(format!("  {k:>9} {}", cells.concat()));
         }
         add_claims(report, *level, &curves);
+        report.add_losses(list_losses(*level, &curves));
     }
     add_lifetimes(report, &levels);
     add_price(bench, report)
@@ -125,16 +125,11 @@ pub fn add_results(bench: &mut Bench, report: &mut Report) -> Result<()> {
 
 /// Adds the claims: every curve rises, and our curves are lower.
 fn add_claims(report: &mut Report, level: papers::NoiseLevel, curves: &[Vec<[f64; 2]>; 3]) {
-    // A missing epsilon counts as infinite.
-    let value = |x: f64| if x.is_nan() { f64::INFINITY } else { x };
-    let rises = |curve: &Vec<[f64; 2]>| {
-        curve.windows(2).all(|w| (0..2).all(|i| value(w[0][i]) <= value(w[1][i])))
-    };
-    let rising = curves.iter().filter(|curve| rises(curve)).count();
+    let rising = curves.iter().filter(|curve| is_rising(curve)).count();
     let claim = format!("mu {}: eps' and delta' rise with k, curves", level.mu);
     report.shapes.push(Claim::is(claim, rising.to_string(), rising == MODES.len()));
     let pairs = |curve: usize| curves[curve].iter().zip(&curves[0]);
-    let below = pairs(2).filter(|(a, b)| (0..2).all(|i| value(a[i]) <= value(b[i]))).count();
+    let below = pairs(2).filter(|(a, b)| (0..2).all(|i| is_below(a[i], b[i]))).count();
     let claim = format!("mu {}: Gauss of the same mean and scale is below, points", level.mu);
     report.shapes.push(Claim::is(claim, below.to_string(), below == ROUNDS.len()));
     // Our accounting charges clamped Laplace noise three times as much as the paper does, and
@@ -146,6 +141,45 @@ fn add_claims(report: &mut Report, level: papers::NoiseLevel, curves: &[Vec<[f64
     let claim = format!("mu {}: Rényi accounting gives a lower eps' where both exist", level.mu);
     let found = format!("{lower} of {points} points");
     report.shapes.push(Claim::is(claim, found, points > 0 && lower == points));
+}
+
+/// Returns true if a value is below another. A missing epsilon, NaN, is infinite: each number is
+/// below it, and it is below nothing.
+fn is_below(value: f64, other: f64) -> bool {
+    value < if other.is_nan() { f64::INFINITY } else { other }
+}
+
+/// Returns true if eps' and delta' are greater at each point than at the one before. After a missing
+/// epsilon all are missing.
+fn is_rising(curve: &[[f64; 2]]) -> bool {
+    let rises = |[now, next]: [f64; 2]| is_below(now, next) || (now.is_nan() && next.is_nan());
+    curve.windows(2).all(|w| (0..2).all(|i| rises([w[0][i], w[1][i]])))
+}
+
+/// Lists each point of a curve of ours that is above that of SOSP 2015.
+fn list_losses(level: papers::NoiseLevel, curves: &[Vec<[f64; 2]>; 3]) -> Vec<String> {
+    let mut losses = Vec::new();
+    for ((name, ..), curve) in MODES.into_iter().zip(curves).skip(1) {
+        for ((k, ours), theirs) in ROUNDS.into_iter().zip(curve).zip(&curves[0]) {
+            let mu = level.mu;
+            // A missing epsilon is infinite.
+            let [least, other] =
+                [ours[0], theirs[0]].map(|e| if e.is_nan() { f64::INFINITY } else { e });
+            if least > other {
+                let least = if least.is_finite() { format!("{least:.3}") } else { "none".into() };
+                losses.push(format!(
+                    "mu {mu}, k = {k}: eps' {least} ({name}) against {other:.3} (SOSP 2015)"
+                ));
+            }
+            if ours[1] > theirs[1] {
+                losses.push(format!(
+                    "mu {mu}, k = {k}: delta' {:.1e} ({name}) against {:.1e} (SOSP 2015)",
+                    ours[1], theirs[1]
+                ));
+            }
+        }
+    }
+    losses
 }
 
 /// Adds the number of rounds that each level lasts.
@@ -161,16 +195,16 @@ fn add_lifetimes(report: &mut Report, levels: &[papers::NoiseLevel]) {
     });
     for ((level, expected), [paper, laplace, gauss]) in levels.iter().zip(LAST).zip(last) {
         report.add_line(format!(
-            "  mu {:>7} scale {:>6}   paper {paper:>9}   Laplace, RDP {laplace:>9}   Gauss, RDP {gauss:>9}",
+            "  mu {:>7} scale {:>6}   SOSP 2015 {paper:>9}   Laplace, RDP {laplace:>9}   Gauss, RDP {gauss:>9}",
             level.mu, level.scale
         ));
         if laplace < paper {
             let mu = level.mu;
             report.add_loss(format!(
-                "mu {mu}: {laplace} rounds (Laplace, RDP) against {paper} (paper)"
+                "mu {mu}: {laplace} rounds (Laplace, RDP) against {paper} (SOSP 2015)"
             ));
         }
-        let claim = format!("mu {} lasts so many rounds by the paper's composition", level.mu);
+        let claim = format!("mu {} lasts so many rounds by the composition of SOSP 2015", level.mu);
         report.shapes.push(Claim::is(claim, paper.to_string(), paper == expected));
     }
 }
@@ -193,10 +227,9 @@ fn add_price(bench: &mut Bench, report: &mut Report) -> Result<()> {
     report.add_line(format!("least noise for (ln 2, 1e-4) over {rounds} rounds (E-V3)"));
     for ((name, ..), law) in MODES.into_iter().zip(&laws) {
         let saved = f64::from(laws[0].mu) / f64::from(law.mu);
-        report.add_line(format!(
-            "  {name:<14} mu {:>7} scale {:>6}   {saved:.1}x less",
-            law.mu, law.scale
-        ));
+        let saved =
+            if saved > 1.0 { format!("   mu {saved:.2} times less") } else { String::new() };
+        report.add_line(format!("  {name:<14} mu {:>7} scale {:>6}{saved}", law.mu, law.scale));
         bench.note_count(&format!("ours:{name}"), "mu_240000", "messages", law.mu.into())?;
     }
     let least = laws[1..].iter().zip(&expected[1..]).all(|(law, mu)| law.mu <= *mu);
@@ -210,9 +243,44 @@ fn add_price(bench: &mut Bench, report: &mut Report) -> Result<()> {
     ));
     let off = f64::from(laws[0].mu) / f64::from(expected[0]) - 1.0;
     report.shapes.push(Claim::below(
-        "the paper's own noise, distance from 290,000",
+        "noise by the composition of SOSP 2015, distance from 290,000",
         off.abs(),
         0.01,
     ));
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_curve_that_does_not_grow_does_not_rise() {
+        let none = f64::NAN;
+        assert!(is_rising(&[[0.1, 1e-5], [0.2, 1e-4], [none, 1e-3], [none, 1e-2]]));
+        for flat in
+            [[[0.1, 1e-5], [0.1, 1e-4]], [[0.1, 1e-5], [0.2, 1e-5]], [[none, 1e-5], [0.2, 1e-4]]]
+        {
+            assert!(!is_rising(&flat), "{flat:?}");
+        }
+        assert!(is_below(0.1, none) && !is_below(none, none) && !is_below(none, 0.1));
+        assert!(!is_below(0.1, 0.1));
+    }
+
+    #[test]
+    fn each_point_at_which_our_accounting_is_worse_is_listed() {
+        let level = papers::NoiseLevel { mu: 150_000, scale: 7_300 };
+        let paper = vec![[0.24, 1.2e-5], [0.701, 1e-4], [f64::NAN, 6.6e-3]];
+        let laplace = vec![[0.112, 3.6e-5], [f64::NAN, 2.5e-4], [f64::NAN, 5e-4]];
+        let gauss = vec![[0.1, 1e-73], [0.3, 1e-12], [0.4, 1e-7]];
+        let losses = list_losses(level, &[paper, laplace, gauss]);
+        assert_eq!(
+            losses,
+            [
+                "mu 150000, k = 10000: delta' 3.6e-5 (Laplace, RDP) against 1.2e-5 (SOSP 2015)",
+                "mu 150000, k = 30000: eps' none (Laplace, RDP) against 0.701 (SOSP 2015)",
+                "mu 150000, k = 30000: delta' 2.5e-4 (Laplace, RDP) against 1.0e-4 (SOSP 2015)",
+            ]
+        );
+    }
 }

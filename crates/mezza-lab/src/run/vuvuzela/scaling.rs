@@ -22,8 +22,8 @@ pub fn make_report(bench: &mut Bench) -> Result<Report> {
     let mut report = Report { about_speed: true, ..Report::default() };
     let paper = papers::load_vuvuzela()?;
     paper.list_values("vuvuzela-scaling").into_iter().for_each(|line| report.add_line(line));
-    report.add_line("time from the first frame of a batch to the last reply; every reply is opened. The paper draws the latency");
-    report.add_line("of a client and prints no value: the window in which an entry waits for clients is not in ours");
+    report.add_line("time from the first frame of a batch to the last reply; every reply is opened. The paper draws \"end-to-end round");
+    report.add_line("latency\" of its servers and prints no value; the window in which an entry waits for clients is not in ours");
     measure_few(bench, &mut report, &paper)?;
     measure_many(bench, &mut report)?;
     Ok(report)

@@ -65,12 +65,12 @@ pub fn add_results(bench: &mut Bench, report: &mut Report) -> Result<()> {
     report.shapes.push(Claim::above(claim, fit.r2, R2));
     let printed = papers::load_vuvuzela()?.find_first("vuvuzela-x", "link delays in a round");
     report.add_line(format!(
-        "link delay t, three mixes: the paper {printed:.0} t; ours {LINKS_OF_THREE} t, four links each way: \
+        "link delay t, three servers: the reproduction {printed:.0} t; ours {LINKS_OF_THREE} t, four links each way: \
          the entry is a hop of its own; counted, not measured"
     ));
     if f64::from(LINKS_OF_THREE) > printed {
         report.add_loss(format!(
-            "link delays of a round: {LINKS_OF_THREE} t against {printed:.0} (paper)"
+            "link delays of a round: {LINKS_OF_THREE} t against {printed:.0} (reproduction)"
         ));
     }
     Ok(())

@@ -21,8 +21,8 @@ use crate::shape::Claim;
 const R2: f64 = 0.995;
 /// The largest number of users in the figure, to which both means belong.
 const USERS: f64 = 1_000_000.0;
-/// The mean of the preset `standard`, which keeps the promise of SOSP 2015 with Rényi accounting,
-/// including calls and invitations of the same year.
+/// The mean of the preset `standard`. With Rényi accounting it keeps the promise of SOSP 2015 for
+/// the calls and invitations of a year as well.
 const STANDARD_MU: u32 = NoisePreset::Standard.noise(Service::Conversation).mu;
 /// The design's goal for two cores with vectors, messages per second.
 const PER_S: f64 = 80_000.0;
@@ -84,7 +84,7 @@ pub fn make_report(bench: &mut Bench) -> Result<Report> {
         report.shapes.push(Claim::above(claim, fit_line(&points).r2, R2));
         let most = costs.iter().map(Cost::per_s).fold(0.0, f64::max);
         report.add_line(if choose_kernel().name() == "ifma" {
-            format!("  {most:.0} messages/s at the most; the goal of two cores is {PER_S:.0}: {}", if most < PER_S { "missed" } else { "met" })
+            format!("  {most:.0} messages/s at the most; our goal of two cores is {PER_S:.0}: {}", if most < PER_S { "missed" } else { "met" })
         } else {
             format!("  {most:.0} messages/s at the most; {PER_S:.0} are meant for avx512ifma, which is missing")
         });

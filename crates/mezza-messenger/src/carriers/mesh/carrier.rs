@@ -1,4 +1,4 @@
-//! The mesh as a carrier: answers to the questions of the device.
+//! The mesh as a [`Carrier`].
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -13,15 +13,15 @@ use crate::card::OFFLINE_PART;
 use crate::carriers::{Bundles, Carrier, Exchange, Invitations, Routing, Storage};
 use crate::evidence::WaitReason;
 use crate::io::{
-    At, CarrierCaps, CarrierConnection, CarrierId, CarrierState, ContactFacts, ContactId, DateStep,
-    Dropped, Forget, Handover, Leaving, Missing, News, PersonRows, Places, RecordKind, Route,
-    RouteTerms, Step, StoredRows, Unloaded, fits_vault, key32, loads_again,
+    CarrierCaps, CarrierConnection, CarrierId, CarrierState, ContactFacts, ContactId, Ctx,
+    DateStep, Dropped, Effects, Forget, Handover, Leaving, Missing, News, PersonRows, Places,
+    RecordKind, Route, RouteTerms, StoredRows, Unloaded, fits_vault, key32, loads_again,
 };
 use crate::note::Item;
 use crate::view::Part;
 
-/// Bytes of the four envelopes without a tag, and without the kind of the parcel. A message that
-/// fills its envelope shows nothing by its length.
+/// Bytes that each of the four envelope sizes leaves for a message, without tag and parcel kind. A
+/// message is padded to fill its envelope, so that the length shows nothing.
 static PADDINGS: [Padding; 4] = [
     Padding::To(246 - 8 - 1),
     Padding::To(758 - 8 - 1),
@@ -34,19 +34,19 @@ impl Carrier for Mesh {
         CarrierId::MESH
     }
 
-    /// A correction confirms no date for the tree: keys are erased by the rules of its own clock
-    /// only (HIBE-74). Pauses are short, and end with it.
-    fn apply_date_step(&mut self, _: &DateStep, at: &mut At<'_>) {
-        self.recheck_timers(at);
+    /// A corrected date confirms nothing for the key tree, which erases by the rules of its own
+    /// clock only (HIBE-74). Pauses between attempts are short, so their ends are not moved.
+    fn apply_date_step(&mut self, _: &DateStep, ctx: &mut Ctx<'_>) {
+        self.recheck_timers(ctx);
     }
 
-    fn recheck_timers(&mut self, at: &mut At<'_>) {
+    fn recheck_timers(&mut self, ctx: &mut Ctx<'_>) {
         self.peers.values_mut().for_each(MeshPeer::on_sign);
-        at.step.touch_all();
+        ctx.effects.touch_all();
     }
 
-    fn handle_timer(&mut self, number: u64, _: &dyn Fn(ContactId) -> bool, at: &mut At<'_>) {
-        at.step.touch(ContactId(number as u32));
+    fn handle_timer(&mut self, number: u64, _: &dyn Fn(ContactId) -> bool, ctx: &mut Ctx<'_>) {
+        ctx.effects.touch(ContactId(number as u32));
     }
 
     fn next_news(&mut self) -> Option<News> {
@@ -68,6 +68,13 @@ impl Routing for Mesh {
         })
     }
 
+    fn carried_until(&self, route: &Route) -> Option<Time> {
+        let (time, _) = super::read_address(&route.address)?;
+        let epoch = u64::from(time.tick.0 / time.life.epoch_ticks());
+        // The epoch after the one of sealing is the last in which keys and cells are kept (MESH-2).
+        Some(Time::from_ms((epoch + 2) * time.life.epoch_ms()))
+    }
+
     fn connections(&self, now: Time) -> Vec<CarrierConnection> {
         let state = self.state(None, now);
         let connection = |state: CarrierState| CarrierConnection {
@@ -81,8 +88,8 @@ impl Routing for Mesh {
         state.map(connection).into_iter().collect()
     }
 
-    fn prepare_route(&mut self, to: &ContactFacts<'_>, _: u8, at: &mut At<'_>) {
-        self.draw_draft(to, at);
+    fn prepare_route(&mut self, to: &ContactFacts<'_>, terms: RouteTerms, ctx: &mut Ctx<'_>) {
+        self.draw_draft(to, terms, ctx);
     }
 
     fn select_route(
@@ -97,7 +104,8 @@ impl Routing for Mesh {
         if clock.level < terms.pin {
             return wait(WaitReason::BelowPin);
         }
-        // The contact could not answer: its parcels are sealed for our card.
+        // The contact could not answer over the mesh: its parcels are sealed for the offline part
+        // of our card.
         if to.own.part(OFFLINE_PART).is_none() {
             return wait(WaitReason::OwnKeys);
         }
@@ -109,7 +117,10 @@ impl Routing for Mesh {
         if self.out.values().filter(|out| out.contact == to.id).count() >= OUT_MAX {
             return wait(WaitReason::Answer);
         }
-        let Some(draft) = self.drafts.get(&to.id) else { return wait(WaitReason::Keys) };
+        let Some(draft) = self.drafts.get(&to.id) else {
+            let lacking = self.block(to.id).is_none() && to.card.lacks_part(OFFLINE_PART);
+            return wait(if lacking { WaitReason::NewCard } else { WaitReason::Keys });
+        };
         let carrier = CarrierId::MESH;
         Ok(Route { carrier, until: None, invitation: false, address: draft.address() })
     }
@@ -130,16 +141,16 @@ impl Routing for Mesh {
         self.needs_knock(to)
     }
 
-    fn hand_over(&mut self, parcel: &Leaving<'_>, at: &mut At<'_>) -> Handover {
-        self.send_parcel(parcel, at)
+    fn hand_over(&mut self, parcel: &Leaving<'_>, ctx: &mut Ctx<'_>) -> Handover {
+        self.send_parcel(parcel, ctx)
     }
 
     /// A cell that left cannot be called back. Its parcel is not sent again.
-    fn retract_parcels(&mut self, parcels: &[Dropped], _: &mut At<'_>) {
+    fn retract_parcels(&mut self, parcels: &[Dropped], _: &mut Ctx<'_>) {
         self.out.retain(|_, out| parcels.iter().all(|dropped| dropped.id != out.parcel));
     }
 
-    fn set_level_min(&mut self, contact: ContactId, level_min: Option<u8>, _: &mut At<'_>) {
+    fn set_level_min(&mut self, contact: ContactId, level_min: Option<u8>, _: &mut Ctx<'_>) {
         self.peers.entry(contact).or_default().level_min = level_min;
     }
 
@@ -154,15 +165,15 @@ impl Routing for Mesh {
 
 impl Exchange for Mesh {
     /// Returns our tag for the contact, until the contact has used it.
-    fn take_owed_item(&mut self, to: &ContactFacts<'_>, at: &mut At<'_>) -> Option<Item> {
+    fn take_owed_item(&mut self, to: &ContactFacts<'_>, ctx: &mut Ctx<'_>) -> Option<Item> {
         let used = self.peers.get(&to.id).is_some_and(|peer| peer.is_used);
         // Only a contact with a mesh, and one that we can be reached by, needs the tag.
         if used || self.tree.is_none() || to.card.part(OFFLINE_PART).is_none() {
             return None;
         }
         let mut tag = None;
-        let At { step, rng, .. } = at;
-        self.update_peer(to.id, step, |peer| tag = Some(peer.own_tag(*rng)));
+        let Ctx { effects, rng, .. } = ctx;
+        self.update_peer(to.id, effects, |peer| tag = Some(peer.own_tag(*rng)));
         tag.map(Item::Tag)
     }
 
@@ -171,13 +182,13 @@ impl Exchange for Mesh {
         from: &ContactFacts<'_>,
         items: &[Item],
         _: &mut Option<Exporter>,
-        at: &mut At<'_>,
+        ctx: &mut Ctx<'_>,
     ) {
         let tag = items.iter().rev().find_map(|item| match item {
             Item::Tag(tag) => Some(*tag),
             _ => None,
         });
-        self.update_peer(from.id, at.step, |peer| {
+        self.update_peer(from.id, ctx.effects, |peer| {
             peer.theirs = tag.or(peer.theirs);
             peer.on_sign();
         });
@@ -190,7 +201,7 @@ impl Exchange for Mesh {
         }
     }
 
-    fn forget_contact(&mut self, contact: ContactId, what: Forget, at: &mut At<'_>) {
+    fn forget_contact(&mut self, contact: ContactId, what: Forget, ctx: &mut Ctx<'_>) {
         if what == Forget::Chains {
             return;
         }
@@ -198,15 +209,16 @@ impl Exchange for Mesh {
         self.drafts.remove(&contact);
         self.out.retain(|_, out| out.contact != contact);
         if self.peers.remove(&contact).is_some_and(|peer| peer.stored_form().is_some()) {
-            at.step.drop_row(RecordKind::MeshPeer, key32(contact.0));
+            ctx.effects.drop_row(RecordKind::MeshPeer, key32(contact.0));
         }
-        at.step.set_timer(super::timer(contact), None);
+        ctx.effects.set_timer(super::timer(contact), None);
     }
 }
 
 impl Bundles for Mesh {
     fn card_part(&self, _: Time) -> Option<(u8, Vec<u8>)> {
-        let tree = self.tree.as_ref().filter(|tree| !tree.is_over())?;
+        // After a crash a tree that is not stored is gone, and envelopes to its card open nowhere (MSG-135).
+        let tree = self.tree.as_ref().filter(|tree| tree.is_stored() && !tree.is_over())?;
         Some((OFFLINE_PART, tree.card_block().to_vec()))
     }
 }
@@ -218,7 +230,7 @@ impl Storage for Mesh {
         person.read_optional(RecordKind::MeshPeer, MeshPeer::read).map(drop)
     }
 
-    fn load_person(&mut self, person: &PersonRows, _: &StoredRows<'_>, _: &mut At<'_>) -> bool {
+    fn load_person(&mut self, person: &PersonRows, _: &StoredRows<'_>, _: &mut Ctx<'_>) -> bool {
         let peer = person.read_optional(RecordKind::MeshPeer, MeshPeer::read);
         self.peers.insert(person.id, peer.unwrap_or_default());
         false
@@ -228,7 +240,7 @@ impl Storage for Mesh {
         &mut self,
         stored: &mut StoredRows<'_>,
         _: &dyn Fn(ContactId) -> bool,
-        _: &mut At<'_>,
+        _: &mut Ctx<'_>,
     ) -> Vec<Unloaded> {
         let rows = stored.take_kind(RecordKind::Tree);
         let keyring = stored.take_one(RecordKind::TreeRing, &[]);
@@ -258,10 +270,10 @@ impl Storage for Mesh {
         }
     }
 
-    fn put_records(&self, step: &mut Step) {
+    fn put_records(&self, effects: &mut Effects) {
         let rows = self.peers.iter().filter_map(|(id, peer)| Some((id, peer.stored_form()?)));
         for (id, row) in rows.collect::<BTreeMap<_, _>>() {
-            step.put(RecordKind::MeshPeer, key32(id.0), row);
+            effects.put(RecordKind::MeshPeer, key32(id.0), row);
         }
     }
 }

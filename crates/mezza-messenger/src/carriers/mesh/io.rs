@@ -14,13 +14,14 @@ use crate::io::KeyringStep;
 pub struct MeshReport {
     /// The tick of network time, on which neighbours agree.
     pub cur: u32,
-    /// The tick of the node's own clock.
+    /// The tick of the node's own clock, without the neighbours.
     pub own: u32,
     /// Maximum error of the own clock in milliseconds.
     pub within_ms: u64,
-    /// True if the clock counts as it is, and not as late by its uncertainty.
+    /// True if the clock's time is used as it is. Otherwise the node uses the time minus its
+    /// maximum error.
     pub settled: bool,
-    /// Number of neighbours that were heard in the last ten seconds.
+    /// Number of neighbours whose beacons arrived in the last ten seconds.
     pub around: u32,
     /// Boot time of this report in milliseconds.
     pub boot_ms: u64,
@@ -44,23 +45,24 @@ pub enum MeshInput {
         /// True if the user confirmed the date and time.
         confirmed: bool,
     },
-    /// The life for which own envelopes are sealed, where the contact's card has it.
+    /// Seal our envelopes for this life (the lifetime class of keys and cells), if the contact's
+    /// card offers it.
     Life(Life),
     /// An envelope opened with one of the keys of [`MeshOutput::Keys`].
     Opened(OpenedEnvelope),
-    /// Neighbours announce an own cell.
+    /// Neighbours announce a cell that this device sent.
     Announced {
         /// The ticket of [`MeshOutput::Send`].
         ticket: u64,
-        /// Number of names that announce the cell.
+        /// Number of names of neighbours under which the cell was announced.
         names: u16,
     },
-    /// The last useful tick of an own cell is over.
+    /// The last tick at which a cell of ours is useful is over.
     Expired {
         /// The ticket of [`MeshOutput::Send`].
         ticket: u64,
     },
-    /// The node refused an own cell, for now.
+    /// The node refused a cell of ours for now.
     Refused {
         /// The ticket of [`MeshOutput::Send`].
         ticket: u64,
@@ -72,7 +74,8 @@ pub enum MeshInput {
     },
 }
 
-/// The keys for trials: those of the present epochs. Clones share them.
+/// The keys with which the node tries to open arriving envelopes: those of the current epochs.
+/// Clones share them.
 #[derive(Clone)]
 pub struct TrialKeys {
     /// Tables of the scheme.

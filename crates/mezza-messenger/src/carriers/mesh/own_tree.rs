@@ -40,7 +40,7 @@ snapshot!(struct OwnTree {
     is_date_confirmed,
 });
 
-/// Returns how far a clock may be trusted.
+/// Returns the trust in a clock, which depends on its maximum error.
 fn trust_of(clock: &MeshReport) -> ClockTrust {
     ClockTrust::within(clock.within_ms)
 }
@@ -51,7 +51,7 @@ fn erasing_tick(clock: &MeshReport) -> Tick {
 }
 
 impl OwnTree {
-    /// Makes a tree of three lives.
+    /// Creates a key tree for the three lives, the lifetime classes of keys.
     pub fn create(
         system: &System,
         clock: &MeshReport,
@@ -86,11 +86,11 @@ impl OwnTree {
         self.held.clone()
     }
 
-    /// Erases the keys of past epochs, and then takes out those of the present ones. Without a clock
-    /// boot time alone erases, and no key is taken out.
+    /// Erases the keys of past epochs, and then derives those of the current ones. Without a
+    /// network clock, keys are only erased, by boot time, and none is derived.
     ///
     /// # Errors
-    /// A record of the tree holds no key. Erased keys stay erased.
+    /// A record of the tree that must hold a key holds none. Keys that were erased stay erased.
     pub fn follow_clock(
         &mut self,
         clock: Option<&MeshReport>,
@@ -115,7 +115,8 @@ impl OwnTree {
         let Some(clock) = clock else { return Ok(()) };
         let lives: Vec<Life> = tree.card().lives().collect();
         for life in lives {
-            // Before the first day of a card, and after its last one, there is nothing to prepare.
+            // Before the first and after the last day of the card no epoch is current, so there is
+            // nothing to prepare.
             if let Ok(current) = tree.card().find_epoch(life, Tick(clock.cur)) {
                 tree.prepare_life(life, current.plus(AHEAD), EXPANSION_MAX, rng)?;
             }
@@ -138,6 +139,11 @@ impl OwnTree {
             keyring,
             after: WriteBatch(gone.chain([head]).collect()),
         })
+    }
+
+    /// Returns true if a later start finds this tree.
+    pub fn is_stored(&self) -> bool {
+        self.tree.is_stored()
     }
 
     /// Notes that the step of this generation is durable.

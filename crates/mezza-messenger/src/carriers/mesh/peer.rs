@@ -3,6 +3,7 @@
 use alloc::vec::Vec;
 
 use mezza_core::{CryptoRng, DecodeError, Reader, Time, Wiping, Writer, snapshot};
+use mezza_hibe::Life;
 
 use crate::note::TAG_BYTES;
 
@@ -11,7 +12,8 @@ const VERSION: u8 = 1;
 /// Flags of the stored form.
 const HAS_THEIRS: u8 = 1;
 const IS_USED: u8 = 2;
-/// Attempts in a row that are repeated at once; later ones are farther and farther apart.
+/// Failed attempts in a row that are repeated without a pause; after further ones the pauses
+/// double.
 const AT_ONCE: u32 = 2;
 /// The first pause, and the longest one, in milliseconds.
 const PAUSE_MS: u64 = 30 * Time::SECOND_MS;
@@ -32,16 +34,21 @@ pub(crate) struct MeshPeer {
     pub theirs: Option<Tag>,
     /// True if the contact has used our tag, so that it needs no repetition.
     pub is_used: bool,
-    // Not stored.
+    // The fields below are not stored.
     /// The lowest level at which the contact is served; `None` if it is not served.
     pub level_min: Option<u8>,
-    /// Attempts in a row that ended without a sign of the contact.
+    /// Attempts in a row that ended without a message from the contact.
     misses: u32,
     /// The time of the next attempt.
     pub rests_until: Option<Time>,
+    /// The life of the last envelope of the contact, for answers that the device generates.
+    pub arrived_with: Option<Life>,
 }
 
-snapshot!(struct MeshPeer { own, theirs, is_used, level_min, misses, rests_until });
+snapshot!(struct MeshPeer {
+    own, theirs, is_used, level_min, misses, rests_until,
+    arrived_with => arrived_with.map(Life::number),
+});
 
 impl MeshPeer {
     /// Returns our tag for the contact. Draws one if there is none.
@@ -56,7 +63,7 @@ impl MeshPeer {
         })
     }
 
-    /// Notes that an attempt ended without a sign of the contact.
+    /// Records that an attempt ended without a message from the contact.
     pub fn on_miss(&mut self, now: Time) {
         self.misses = self.misses.saturating_add(1);
         // Each attempt is a flood through all devices around, so a contact that is away must not
@@ -67,7 +74,8 @@ impl MeshPeer {
         }
     }
 
-    /// Notes a sign of the contact, or a new note of the user.
+    /// Ends the pause, because a neighbour appeared, the contact sent something, or the user wrote
+    /// a note.
     pub fn on_sign(&mut self) {
         (self.misses, self.rests_until) = (0, None);
     }

@@ -12,7 +12,7 @@
 use mezza_core::{Backend, Time, snapshot};
 
 use super::{APART, Mixnet, timer};
-use crate::io::{At, CarrierId, ContactId, DateStep, Event, News};
+use crate::io::{CarrierId, ContactId, Ctx, DateStep, Event, News};
 
 /// Milliseconds that a parcel waits for a meeting before its contact counts as one with different
 /// chains.
@@ -43,32 +43,32 @@ impl Meetings {
 
 impl<B: Backend> Mixnet<B> {
     /// Starts the wait of a parcel that the client accepted.
-    pub(super) fn on_handed_over(&mut self, id: ContactId, at: &mut At<'_>) {
+    pub(super) fn on_handed_over(&mut self, id: ContactId, ctx: &mut Ctx<'_>) {
         let meetings = &mut self.peers.entry(id).or_default().meetings;
         // A second parcel does not restart the wait. Otherwise frequent notes would postpone its
         // end for ever.
         if meetings.waits_since.is_none() {
-            self.wait_from_now(id, at);
+            self.wait_from_now(id, ctx);
         }
     }
 
-    fn wait_from_now(&mut self, id: ContactId, at: &mut At<'_>) {
-        let since = self.has_out(id).then_some(at.now);
+    fn wait_from_now(&mut self, id: ContactId, ctx: &mut Ctx<'_>) {
+        let since = self.has_out(id).then_some(ctx.now);
         if let Some(peer) = self.peers.get_mut(&id) {
             peer.meetings.waits_since = since;
         }
         let due = since.map(|since| since.plus_ms(IN_VAIN_MS));
-        at.step.set_timer(timer(APART | u64::from(id.0)), due);
+        ctx.effects.set_timer(timer(APART | u64::from(id.0)), due);
     }
 
     /// Handles a round in which a contact was met, which proves that its chains equal ours.
-    pub(super) fn on_meeting(&mut self, id: ContactId, at: &mut At<'_>) {
+    pub(super) fn on_meeting(&mut self, id: ContactId, ctx: &mut Ctx<'_>) {
         if self.peers.contains_key(&id) {
             let was_in_vain = self.waits_in_vain(id);
             self.trust_chains(id);
-            self.wait_from_now(id, at);
+            self.wait_from_now(id, ctx);
             if was_in_vain {
-                at.step.show(Event::Contact(id));
+                ctx.effects.show(Event::Contact(id));
             }
         }
     }
@@ -91,45 +91,45 @@ impl<B: Backend> Mixnet<B> {
 
     /// Handles the timer of a waiting parcel: doubts the chains if the whole time has passed, else
     /// ignores the timer.
-    pub(super) fn wait_in_vain(&mut self, id: ContactId, at: &mut At<'_>) {
+    pub(super) fn wait_in_vain(&mut self, id: ContactId, ctx: &mut Ctx<'_>) {
         let since = self.peers.get(&id).and_then(|peer| peer.meetings.waits_since);
         // The timer may be from an earlier parcel that was withdrawn, so the time is checked again.
-        let is_over = since.is_some_and(|since| since.plus_ms(IN_VAIN_MS) <= at.now);
+        let is_over = since.is_some_and(|since| since.plus_ms(IN_VAIN_MS) <= ctx.now);
         if is_over && self.has_out(id) {
-            self.mark_apart(id, at);
+            self.mark_apart(id, ctx);
             if let Some(peer) = self.peers.get_mut(&id) {
                 peer.meetings.in_vain = true;
             }
-            at.step.show(Event::Contact(id));
+            ctx.effects.show(Event::Contact(id));
         }
-        self.wait_from_now(id, at);
+        self.wait_from_now(id, ctx);
     }
 
     /// Handles a message of a contact by another carrier. `is_anew` is true if the message began a
     /// session, is in an unknown session, or answers our invitation.
-    pub(super) fn doubt_chains(&mut self, id: ContactId, is_anew: bool, at: &mut At<'_>) {
+    pub(super) fn doubt_chains(&mut self, id: ContactId, is_anew: bool, ctx: &mut Ctx<'_>) {
         let Some(net) = self.network.as_ref().filter(|net| net.client.has_contact(id.0)) else {
             return;
         };
         // While no round returns, other carriers are selected anyway and no contact can be met.
-        let Some(peer) = self.peers.get(&id).filter(|_| net.is_up(at.now)) else { return };
+        let Some(peer) = self.peers.get(&id).filter(|_| net.is_up(ctx.now)) else { return };
         let since = peer.meetings.waits_since.filter(|_| self.has_out(id));
-        let waits = since.is_some_and(|since| since.plus_ms(HEARD_ELSEWHERE_MS) <= at.now);
+        let waits = since.is_some_and(|since| since.plus_ms(HEARD_ELSEWHERE_MS) <= ctx.now);
         // One message by another carrier proves nothing, because a contact may use two carriers. A
         // new session proves lost chains, and so does a parcel that waited through many rounds.
         if !peer.meetings.apart && (is_anew || waits) {
-            self.mark_apart(id, at);
+            self.mark_apart(id, ctx);
         }
     }
 
-    fn mark_apart(&mut self, id: ContactId, at: &mut At<'_>) {
-        let now = at.now;
-        self.update_peer(id, at.step, |peer| {
+    fn mark_apart(&mut self, id: ContactId, ctx: &mut Ctx<'_>) {
+        let now = ctx.now;
+        self.update_peer(id, ctx.effects, |peer| {
             peer.meetings.apart = true;
             // The initiator of the session sends a fresh root, at the pace of MSG-53.
             peer.on_stream_broken(now);
         });
         self.news.push_back(News::Apart(CarrierId::MIXNET, id));
-        at.step.touch(id);
+        ctx.effects.touch(id);
     }
 }

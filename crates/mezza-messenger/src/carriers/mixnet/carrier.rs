@@ -16,9 +16,9 @@ use crate::carriers::{Bundles, Carrier, Exchange, Invitations, Routing, Storage,
 use crate::error::DeviceError;
 use crate::evidence::WaitReason;
 use crate::io::{
-    At, CarrierConnection, CarrierId, CarrierState, ContactFacts, ContactId, DateStep,
-    DeliveryProblem, Dropped, Forget, Handover, InviterFacts, Leaving, Missing, News, PersonRows,
-    Places, RecordKind, Route, RouteTerms, Step, StoredRows, Unloaded, fits_vault, key32,
+    CarrierConnection, CarrierId, CarrierState, ContactFacts, ContactId, Ctx, DateStep,
+    DeliveryProblem, Dropped, Effects, Forget, Handover, InviterFacts, Leaving, Missing, News,
+    PersonRows, Places, RecordKind, Route, RouteTerms, StoredRows, Unloaded, fits_vault, key32,
     loads_again,
 };
 use crate::note::{Item, MixnetStart};
@@ -28,30 +28,31 @@ impl<B: Backend> Carrier for Mixnet<B> {
         CarrierId::MIXNET
     }
 
-    fn apply_date_step(&mut self, date: &DateStep, at: &mut At<'_>) {
-        self.correct_dates(date, at);
-        self.wake_client(at);
+    fn apply_date_step(&mut self, date: &DateStep, ctx: &mut Ctx<'_>) {
+        self.correct_dates(date, ctx);
+        self.wake_client(ctx);
     }
 
-    /// Only the client knows its timers, and its line may be down (MIX-40).
-    fn recheck_timers(&mut self, at: &mut At<'_>) {
-        self.wake_client(at);
+    /// Only the client knows its timers and whether the line to the entry server is down, so the
+    /// client is woken (MIX-40).
+    fn recheck_timers(&mut self, ctx: &mut Ctx<'_>) {
+        self.wake_client(ctx);
     }
 
     /// Continues an open line and wakes the client.
-    fn start(&mut self, at: &mut At<'_>) {
-        self.attach_line(at);
-        self.wake_client(at);
+    fn start(&mut self, ctx: &mut Ctx<'_>) {
+        self.attach_line(ctx);
+        self.wake_client(ctx);
     }
 
     /// Handles an expired timer.
-    fn handle_timer(&mut self, number: u64, _: &dyn Fn(ContactId) -> bool, at: &mut At<'_>) {
+    fn handle_timer(&mut self, number: u64, _: &dyn Fn(ContactId) -> bool, ctx: &mut Ctx<'_>) {
         let id = ContactId(number as u32);
         match number {
-            CLIENT => self.wake_client(at),
-            number if number & APART != 0 => self.wait_in_vain(id, at),
-            number if number & YEAR != 0 => self.turn_year(id, at),
-            _ => self.turn_inviter(id, at),
+            CLIENT => self.wake_client(ctx),
+            number if number & APART != 0 => self.wait_in_vain(id, ctx),
+            number if number & YEAR != 0 => self.turn_year(id, ctx),
+            _ => self.turn_inviter(id, ctx),
         }
     }
 
@@ -109,7 +110,7 @@ impl<B: Backend> Routing for Mixnet<B> {
         false
     }
 
-    /// Returns the route through cells to a contact, if one is usable at this pin.
+    /// Returns the route to a contact through the cells of rounds, if one is usable at this level.
     fn select_route(
         &self,
         to: &ContactFacts<'_>,
@@ -125,9 +126,10 @@ impl<B: Backend> Routing for Mixnet<B> {
             return wait(WaitReason::BelowPin);
         }
         let knows = net.client.has_contact(to.id.0);
-        // A contact that left this network cannot be reached in it (MSG-97).
-        if knows && net.is_elsewhere(to.card, now) {
-            return wait(WaitReason::Keys);
+        // A contact that left this network, or was not in it when it made its card, cannot be
+        // reached in it (MSG-97, MSG-153).
+        if net.is_elsewhere(to.card, now) {
+            return wait(WaitReason::NewCard);
         }
         // Before its first call a contact has no chains, so only an invitation can reach it (4.4).
         if !to.is_open && !self.peers.get(&to.id).is_some_and(|peer| peer.has_called) {
@@ -154,7 +156,7 @@ impl<B: Backend> Routing for Mixnet<B> {
     }
 
     /// Hands a parcel to the client.
-    fn hand_over(&mut self, parcel: &Leaving<'_>, at: &mut At<'_>) -> Handover {
+    fn hand_over(&mut self, parcel: &Leaving<'_>, ctx: &mut Ctx<'_>) -> Handover {
         // Checked again: the level may have fallen since the route was selected (MSG-20).
         let Some(net) = self.network.as_ref().filter(|net| net.up && net.level >= parcel.pin)
         else {
@@ -162,41 +164,44 @@ impl<B: Backend> Routing for Mixnet<B> {
         };
         let contact = parcel.to.id;
         if parcel.route.invitation {
-            return self.hand_invitation(parcel, at);
+            return self.hand_invitation(parcel, ctx);
         }
         if !net.client.has_contact(contact.0) {
             return Handover::Waits;
         }
-        self.update_mute(contact, at);
+        self.update_mute(contact, ctx);
         // The share may have ended since the route was selected (MSG-54).
         if !parcel.own && self.is_muted(contact) {
             return Handover::Waits;
         }
         let ticket = self.assign_ticket(ParcelOut { parcel: parcel.id, contact, times: None });
-        self.on_handed_over(contact, at);
+        self.on_handed_over(contact, ctx);
         let bytes = Wiping::new(parcel.bytes.to_vec());
         // The client reports the result of `Send` as an output.
-        let _ = self.feed_client(client::Input::Send { ticket, contact: contact.0, bytes }, at);
+        let _ = self.feed_client(client::Input::Send { ticket, contact: contact.0, bytes }, ctx);
         Handover::Out
     }
 
     /// Withdraws parcels that must not be sent any more.
-    fn retract_parcels(&mut self, parcels: &[Dropped], at: &mut At<'_>) {
-        for Dropped { id, contact, bytes } in parcels {
+    fn retract_parcels(&mut self, parcels: &[Dropped], ctx: &mut Ctx<'_>) {
+        for Dropped { id, contact, bytes, loses_root } in parcels {
             // A withdrawn parcel leaves the queues of the client in the same commit (MSG-89,
             // MIX-66).
             self.out.retain(|_, out| out.parcel != *id);
             let bytes = Wiping::new(bytes.clone());
             // Without a network no parcel is under way, so an error is ignored.
-            let _ = self.feed_client(client::Input::Retract { contact: contact.0, bytes }, at);
+            let _ = self.feed_client(client::Input::Retract { contact: contact.0, bytes }, ctx);
+            if *loses_root {
+                self.on_root_lost(*contact, ctx);
+            }
         }
     }
 
     /// Sets the lowest level at which a contact is served; `None` serves the contact in neither
     /// direction.
-    fn set_level_min(&mut self, id: ContactId, level_min: Option<u8>, at: &mut At<'_>) {
+    fn set_level_min(&mut self, id: ContactId, level_min: Option<u8>, ctx: &mut Ctx<'_>) {
         self.peers.entry(id).or_default().level_min = level_min;
-        self.update_suspension(id, at);
+        self.update_suspension(id, ctx);
     }
 }
 
@@ -216,10 +221,10 @@ impl<B: Backend> Exchange for Mixnet<B> {
     }
 
     /// Returns a `meet` item with a fresh root.
-    fn take_owed_item(&mut self, to: &ContactFacts<'_>, at: &mut At<'_>) -> Option<Item> {
-        let rounds = self.rounds_now(at.now).filter(|_| self.has_to_say(to, at.now))?;
+    fn take_owed_item(&mut self, to: &ContactFacts<'_>, ctx: &mut Ctx<'_>) -> Option<Item> {
+        let rounds = self.rounds_now(ctx.now).filter(|_| self.has_to_say(to, ctx.now))?;
         let mut root = Wiping::new([0; 32]);
-        at.rng.fill_bytes(&mut root[..]);
+        ctx.rng.fill_bytes(&mut root[..]);
         Some(Item::Meet(MixnetStart { root: Some(root), ..rounds }))
     }
 
@@ -229,10 +234,10 @@ impl<B: Backend> Exchange for Mixnet<B> {
         to: &ContactFacts<'_>,
         items: &[Item],
         exporter: &mut Option<Exporter>,
-        at: &mut At<'_>,
+        ctx: &mut Ctx<'_>,
     ) {
         if let Some(meet) = last_meet(items, exporter.take()) {
-            self.add_root(to, &meet, Role::Initiator, at);
+            self.add_root(to, &meet, Role::Initiator, ctx);
         }
     }
 
@@ -244,7 +249,7 @@ impl<B: Backend> Exchange for Mixnet<B> {
         from: &ContactFacts<'_>,
         items: &[Item],
         exporter: &mut Option<Exporter>,
-        at: &mut At<'_>,
+        ctx: &mut Ctx<'_>,
     ) {
         let Some(meet) = last_meet(items, exporter.take()) else { return };
         let theirs = from.session.id.is_some() && !from.session.initiator;
@@ -253,8 +258,8 @@ impl<B: Backend> Exchange for Mixnet<B> {
             return;
         }
         // Each root costs a snapshot of the client: 4 at once, then one in 10 min (MSG-53).
-        if self.peers.entry(from.id).or_default().roots.take_turn(at.now).is_ok() {
-            self.add_root(from, &meet, Role::Responder, at);
+        if self.peers.entry(from.id).or_default().roots.take_turn(ctx.now).is_ok() {
+            self.add_root(from, &meet, Role::Responder, ctx);
             self.trust_chains(from.id);
         }
     }
@@ -263,8 +268,8 @@ impl<B: Backend> Exchange for Mixnet<B> {
         self.peers.get(&id).is_some_and(|peer| peer.meetings.apart)
     }
 
-    fn came_elsewhere(&mut self, id: ContactId, is_anew: bool, at: &mut At<'_>) {
-        self.doubt_chains(id, is_anew, at);
+    fn came_elsewhere(&mut self, id: ContactId, is_anew: bool, ctx: &mut Ctx<'_>) {
+        self.doubt_chains(id, is_anew, ctx);
     }
 
     /// Counts a note of the user to a contact.
@@ -272,31 +277,31 @@ impl<B: Backend> Exchange for Mixnet<B> {
         self.peers.entry(contact).or_default().on_user_note(now);
     }
 
-    fn on_card_changed(&mut self, to: &ContactFacts<'_>, _: bool, at: &mut At<'_>) -> bool {
-        self.has_left(to, at)
+    fn on_card_changed(&mut self, to: &ContactFacts<'_>, _: bool, ctx: &mut Ctx<'_>) -> bool {
+        self.has_left(to, ctx)
     }
 
     /// Forgets the chains of a contact or inviter, or its whole state.
-    fn forget_contact(&mut self, id: ContactId, what: Forget, at: &mut At<'_>) {
+    fn forget_contact(&mut self, id: ContactId, what: Forget, ctx: &mut Ctx<'_>) {
         // The client refuses an unknown contact, which needs no removal.
-        let _ = self.feed_client(client::Input::Remove(id.0), at);
+        let _ = self.feed_client(client::Input::Remove(id.0), ctx);
         // The peer stays known here. Only the state that was shared with its device is dropped.
         if what == Forget::Chains {
             // The next call must answer an invitation again.
             if self.peers.get(&id).is_some_and(|peer| peer.has_called) {
-                self.update_peer(id, at.step, |peer| peer.has_called = false);
+                self.update_peer(id, ctx.effects, |peer| peer.has_called = false);
             }
             return;
         }
         if self.inviters.remove(&id).is_some() {
-            at.step.drop_row(RecordKind::Inviter, key32(id.0));
-            at.step.set_timer(timer(INVITER | u64::from(id.0)), None);
+            ctx.effects.drop_row(RecordKind::Inviter, key32(id.0));
+            ctx.effects.set_timer(timer(INVITER | u64::from(id.0)), None);
         }
         if self.peers.remove(&id).is_some_and(|peer| peer.stored_form().is_some()) {
-            at.step.drop_row(RecordKind::MixnetPeer, key32(id.0));
+            ctx.effects.drop_row(RecordKind::MixnetPeer, key32(id.0));
         }
-        at.step.set_timer(timer(YEAR | u64::from(id.0)), None);
-        at.step.set_timer(timer(APART | u64::from(id.0)), None);
+        ctx.effects.set_timer(timer(YEAR | u64::from(id.0)), None);
+        ctx.effects.set_timer(timer(APART | u64::from(id.0)), None);
     }
 }
 
@@ -332,8 +337,8 @@ impl<B: Backend> Invitations for Mixnet<B> {
         self.inviters.iter().map(facts).collect()
     }
 
-    fn accept_invitation(&mut self, welcome: Welcome<'_>, at: &mut At<'_>) -> bool {
-        self.invited_by(welcome, at)
+    fn accept_invitation(&mut self, welcome: Welcome<'_>, ctx: &mut Ctx<'_>) -> bool {
+        self.invited_by(welcome, ctx)
     }
 
     fn may_unmask(&self, id: ContactId, now: Time) -> Result<(), DeviceError> {
@@ -344,9 +349,9 @@ impl<B: Backend> Invitations for Mixnet<B> {
         &mut self,
         id: ContactId,
         session: Option<[u8; 16]>,
-        at: &mut At<'_>,
+        ctx: &mut Ctx<'_>,
     ) -> Option<u8> {
-        self.shows_card(id, session, at)
+        self.shows_card(id, session, ctx)
     }
 
     fn inviter_key(&self, row: &[u8]) -> Option<IdentityKey> {
@@ -361,9 +366,9 @@ impl<B: Backend> Storage for Mixnet<B> {
         Ok(())
     }
 
-    fn load_person(&mut self, person: &PersonRows, _: &StoredRows<'_>, at: &mut At<'_>) -> bool {
+    fn load_person(&mut self, person: &PersonRows, _: &StoredRows<'_>, ctx: &mut Ctx<'_>) -> bool {
         match person.single_row(RecordKind::Inviter).map(Inviter::read) {
-            Some(Ok(inviter)) => self.load_inviter(person.id, inviter, at.step),
+            Some(Ok(inviter)) => self.load_inviter(person.id, inviter, ctx.effects),
             Some(Err(_)) => {}
             None => {
                 let peer = person.read_optional(RecordKind::MixnetPeer, MixnetPeer::read);
@@ -377,9 +382,9 @@ impl<B: Backend> Storage for Mixnet<B> {
         &mut self,
         stored: &mut StoredRows<'_>,
         _: &dyn Fn(ContactId) -> bool,
-        at: &mut At<'_>,
+        ctx: &mut Ctx<'_>,
     ) -> Vec<Unloaded> {
-        self.load_rows(stored, at)
+        self.load_rows(stored, ctx)
     }
 
     /// Returns the number of the newest client row that waits for a commit.
@@ -387,9 +392,9 @@ impl<B: Backend> Storage for Mixnet<B> {
         self.network.as_mut()?.durable.take()
     }
 
-    fn on_durable(&mut self, number: u64, at: &mut At<'_>) {
+    fn on_durable(&mut self, number: u64, ctx: &mut Ctx<'_>) {
         // The client returns `Unexpected` if no output waits for this number any more.
-        let _ = self.feed_client(client::Input::Stored(number), at);
+        let _ = self.feed_client(client::Input::Stored(number), ctx);
     }
 
     fn loads_again(&self, kind: RecordKind, _: &[u8], value: &[u8]) -> bool {
@@ -403,7 +408,7 @@ impl<B: Backend> Storage for Mixnet<B> {
         loads_again(value, again)
     }
 
-    fn put_records(&self, step: &mut Step) {
-        self.put_rows(step);
+    fn put_records(&self, effects: &mut Effects) {
+        self.put_rows(effects);
     }
 }

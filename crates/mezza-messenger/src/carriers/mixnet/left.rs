@@ -9,7 +9,7 @@ use mezza_core::{DecodeError, Reader, Wiping, Writer, snapshot};
 
 use crate::backup::BackupNetwork;
 use crate::error::{DeviceError, PersonError};
-use crate::io::{NetworkAddress, RecordKind, RowsByKey, Step, Unloaded, read_text};
+use crate::io::{Effects, NetworkAddress, RecordKind, RowsByKey, Unloaded, read_text};
 use crate::view::Part;
 
 /// Version of the stored form.
@@ -110,19 +110,19 @@ impl LeftNetworks {
         &mut self,
         link: NetworkAddress,
         remembered: Wiping<Vec<u8>>,
-        step: &mut Step,
+        effects: &mut Effects,
     ) {
         let left = LeftNetwork { address: link.address, remembered };
         let kind = RecordKind::LeftNetwork;
         let key = link.pin.to_vec();
-        step.put(kind, key, left.write());
+        effects.put(kind, key, left.write());
         self.all.insert(link.pin, Some(left));
     }
 
     /// Removes the row of a network that is joined again; its client now stores the same state.
-    pub fn taken_up(&mut self, pin: &[u8; 32], step: &mut Step) {
+    pub fn taken_up(&mut self, pin: &[u8; 32], effects: &mut Effects) {
         if self.all.remove(pin).is_some() {
-            step.drop_row(RecordKind::LeftNetwork, pin.to_vec());
+            effects.drop_row(RecordKind::LeftNetwork, pin.to_vec());
         }
     }
 
@@ -157,10 +157,10 @@ mod tests {
     #[test]
     fn msg_97_no_network_is_forgotten_for_another_one() {
         let mut left = LeftNetworks::default();
-        let mut step = Step::default();
+        let mut effects = Effects::default();
         for n in 0..LEFT_MAX as u8 {
             assert!(left.find_left(&[n; 32]).is_ok_and(|left| left.is_none()));
-            left.remember_network(link(n), Wiping::new(vec![n; 9]), &mut step);
+            left.remember_network(link(n), Wiping::new(vec![n; 9]), &mut effects);
         }
         assert!(matches!(
             left.find_left(&[99; 32]),
@@ -168,7 +168,7 @@ mod tests {
         ));
         let first = left.find_left(&[0; 32]).expect("it was left").expect("it is remembered");
         assert_eq!((first.address.as_str(), &first.remembered[..]), ("m0:7000", &[0; 9][..]));
-        left.taken_up(&[0; 32], &mut step);
+        left.taken_up(&[0; 32], &mut effects);
         assert!(left.find_left(&[99; 32]).is_ok_and(|left| left.is_none()), "one has made room");
         assert_eq!(left.all().count(), LEFT_MAX - 1);
     }

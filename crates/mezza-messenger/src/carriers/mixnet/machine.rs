@@ -12,17 +12,21 @@ use super::{
 use crate::error::{CarrierError, DeviceError};
 use crate::evidence::WaitReason;
 use crate::io::{
-    Arrival, ArrivalOrigin, At, CarrierId, ContactId, Event, News, RATCHET_MESSAGE, Step,
+    Arrival, ArrivalOrigin, CarrierId, ContactId, Ctx, Effects, Event, News, RATCHET_MESSAGE,
 };
 
 impl<B: Backend> Mixnet<B> {
     /// Handles an input of the driver or of the user.
-    pub fn handle_input(&mut self, input: MixnetInput, at: &mut At<'_>) -> Result<(), DeviceError> {
+    pub fn handle_input(
+        &mut self,
+        input: MixnetInput,
+        ctx: &mut Ctx<'_>,
+    ) -> Result<(), DeviceError> {
         let gone = matches!(input, MixnetInput::Down);
         let input = match input {
-            MixnetInput::Join(link) => return self.join_network(link, at),
-            MixnetInput::Leave => return self.leave_network(at),
-            MixnetInput::AskWho(contact) => return self.ask_who(contact, at),
+            MixnetInput::Join(link) => return self.join_network(link, ctx),
+            MixnetInput::Leave => return self.leave_network(ctx),
+            MixnetInput::AskWho(contact) => return self.ask_who(contact, ctx),
             MixnetInput::Up { trusted } => client::Input::Up { trusted },
             MixnetInput::Down => client::Input::Down,
             MixnetInput::Frame { frame, age_ms } => client::Input::Frame { frame, age_ms },
@@ -30,61 +34,62 @@ impl<B: Backend> Mixnet<B> {
             MixnetInput::Lost(round) => client::Input::Lost(round),
         };
         // A refused input changes nothing in the carrier either (MSG-36).
-        self.feed_client(input, at).map_err(CarrierError::Network)?;
-        // The client has accepted the input, so carrier and client agree that the line is down.
+        self.feed_client(input, ctx).map_err(CarrierError::Network)?;
+        // The client has accepted the input, so carrier and client agree that the connection is
+        // down.
         if gone {
-            self.on_down(at.step);
+            self.on_down(ctx.effects);
         }
         Ok(())
     }
 
-    pub(super) fn wake_client(&mut self, at: &mut At<'_>) {
+    pub(super) fn wake_client(&mut self, ctx: &mut Ctx<'_>) {
         if let Some(net) = &mut self.network {
-            net.client.wake(at.now, at.rng);
-            self.drain_client(at);
+            net.client.wake(ctx.now, ctx.rng);
+            self.drain_client(ctx);
         }
     }
 
     pub(super) fn feed_client(
         &mut self,
         input: client::Input,
-        at: &mut At<'_>,
+        ctx: &mut Ctx<'_>,
     ) -> Result<(), client::ClientError> {
         let net = self.network.as_mut().ok_or(client::ClientError::Unexpected)?;
-        net.client.handle(input, at.now, at.rng)?;
-        self.drain_client(at);
+        net.client.handle(input, ctx.now, ctx.rng)?;
+        self.drain_client(ctx);
         Ok(())
     }
 
-    pub(super) fn drain_client(&mut self, at: &mut At<'_>) {
+    pub(super) fn drain_client(&mut self, ctx: &mut Ctx<'_>) {
         while let Some(output) = self.network.as_mut().and_then(|net| net.client.poll()) {
-            self.handle_output(output, at);
+            self.handle_output(output, ctx);
         }
         let due = self.network.as_ref().and_then(|net| net.client.deadline());
-        at.step.set_timer(timer(CLIENT), due);
+        ctx.effects.set_timer(timer(CLIENT), due);
     }
 
-    pub(super) fn handle_output(&mut self, output: client::Output, at: &mut At<'_>) {
+    pub(super) fn handle_output(&mut self, output: client::Output, ctx: &mut Ctx<'_>) {
         let Some(net) = &mut self.network else { return };
         match output {
             client::Output::Dial { at: due, hello, search } => {
                 let (address, key) = match search {
                     Some(number) => (net.search_address(number), None),
-                    None => net.entry_address(due.max(at.now)),
+                    None => net.entry_address(due.max(ctx.now)),
                 };
                 self.outputs.push_back(MixnetOutput::Connect { at: due, hello, address, key });
             }
             client::Output::Close => self.outputs.push_back(MixnetOutput::Disconnect),
             client::Output::Frame(frame) => self.outputs.push_back(MixnetOutput::Frame(frame)),
             client::Output::Job(job) => self.outputs.push_back(MixnetOutput::Job(job)),
-            client::Output::Want(pairs) => self.give_pairs(pairs, at),
+            client::Output::Want(pairs) => self.give_pairs(pairs, ctx),
             client::Output::Store { seq, first, record } => {
-                net.store_row(seq, first, record, at.step);
+                net.store_row(seq, first, record, ctx.effects);
             }
             client::Output::Received { seq, contact, bytes, .. } => {
                 // The client acknowledges these cells only after this commit (MSG-12).
                 net.durable = Some(seq);
-                self.on_parcel_received(ContactId(contact), bytes, at);
+                self.on_parcel_received(ContactId(contact), bytes, ctx);
             }
             client::Output::Invited(invitation) => {
                 let parcel = [&[RATCHET_MESSAGE], invitation.body.as_slice()].concat();
@@ -93,63 +98,65 @@ impl<B: Backend> Mixnet<B> {
                     Wiping::new(parcel),
                 );
             }
-            client::Output::Joined => self.on_joined(at),
+            client::Output::Joined => self.on_joined(ctx),
             client::Output::Config => {
-                net.grade_noise(at.now);
+                net.grade_noise(ctx.now);
                 self.news.push_back(News::CardPart);
-                at.step.touch_all();
-                at.step.show(Event::Carrier(CarrierId::MIXNET));
+                ctx.effects.touch_all();
+                ctx.effects.show(Event::Carrier(CarrierId::MIXNET));
             }
-            client::Output::Handed(ticket) => self.on_handed(ticket, at.now),
-            client::Output::Refused(ticket, why) => self.on_refused(ticket, why, at.now),
-            client::Output::Broken(contact) => {
-                let now = at.now;
-                self.update_peer(ContactId(contact), at.step, |peer| peer.on_stream_broken(now));
-                at.step.touch(ContactId(contact));
-            }
-            client::Output::Called(contact, _) => self.on_call(ContactId(contact), at),
+            client::Output::Handed(ticket) => self.on_handed(ticket, ctx.now),
+            client::Output::Refused(ticket, why) => self.on_refused(ticket, why, ctx.now),
+            client::Output::Broken(contact) => self.on_stream_broken(ContactId(contact), ctx),
+            client::Output::Called(contact, _) => self.on_call(ContactId(contact), ctx),
             client::Output::Level(_) => {
                 net.apply_output(&output);
                 // The level is applied before anything else may leave (MSG-20).
-                self.level_changed(at);
-                at.step.touch_all();
-                at.step.show(Event::Carrier(CarrierId::MIXNET));
+                self.level_changed(ctx);
+                ctx.effects.touch_all();
+                ctx.effects.show(Event::Carrier(CarrierId::MIXNET));
             }
             client::Output::Alarm { .. }
             | client::Output::Unfit(..)
             | client::Output::Budget(..) => {
                 net.apply_output(&output);
-                at.step.touch_all();
-                at.step.show(Event::Carrier(CarrierId::MIXNET));
+                ctx.effects.touch_all();
+                ctx.effects.show(Event::Carrier(CarrierId::MIXNET));
             }
             // A carrier that reconnects offers its earlier parcels again (MIX-75).
-            client::Output::Returning(true) if !net.up => self.on_joined(at),
+            client::Output::Returning(true) if !net.up => self.on_joined(ctx),
             client::Output::Returning(true) => {
                 // A round that was sealed and came back proves the clock.
                 net.forget_unfit();
-                at.step.touch_all();
-                at.step.show(Event::Carrier(CarrierId::MIXNET));
+                ctx.effects.touch_all();
+                ctx.effects.show(Event::Carrier(CarrierId::MIXNET));
             }
             client::Output::Returning(false) => {
                 // Without returning rounds the carrier counts as down, so other carriers are
                 // selected.
-                self.on_down(at.step);
-                at.step.touch_all();
+                self.on_down(ctx.effects);
+                ctx.effects.touch_all();
             }
-            client::Output::Met(contact) => self.on_meeting(ContactId(contact), at),
+            client::Output::Met(contact) => self.on_meeting(ContactId(contact), ctx),
             client::Output::Torn(of) => self.news.push_back(News::Twice(ContactId(of))),
-            // The receipt informs the user of a delivery.
+            // Deliveries are shown by receipts of the contact, so these outputs need no action.
             client::Output::Acked(_) | client::Output::Absent(..) => {}
         }
     }
 
+    fn on_stream_broken(&mut self, contact: ContactId, ctx: &mut Ctx<'_>) {
+        let now = ctx.now;
+        self.update_peer(contact, ctx.effects, |peer| peer.on_stream_broken(now));
+        ctx.effects.touch(contact);
+    }
+
     /// Draws the key pairs that the client asked for.
-    fn give_pairs(&mut self, pairs: usize, at: &mut At<'_>) {
+    fn give_pairs(&mut self, pairs: usize, ctx: &mut Ctx<'_>) {
         let Some(net) = &mut self.network else { return };
         for _ in 0..pairs {
-            let pair = client::Input::Give(at.draw_ephemeral::<B>());
+            let pair = client::Input::Give(ctx.draw_ephemeral::<B>());
             // Exactly what was asked for is never refused.
-            let _ = net.client.handle(pair, at.now, at.rng);
+            let _ = net.client.handle(pair, ctx.now, ctx.rng);
         }
     }
 
@@ -171,63 +178,68 @@ impl<B: Backend> Mixnet<B> {
         &mut self,
         id: ContactId,
         parcel: Wiping<Vec<u8>>,
-        at: &mut At<'_>,
+        ctx: &mut Ctx<'_>,
     ) {
-        self.record_activity(id, at);
+        self.record_activity(id, ctx);
         self.report_arrival(ArrivalOrigin::Contact(id), parcel);
     }
 
     /// Handles a call of a contact, which answers an invitation and requests our identity.
-    pub(super) fn on_call(&mut self, id: ContactId, at: &mut At<'_>) {
-        self.record_activity(id, at);
+    pub(super) fn on_call(&mut self, id: ContactId, ctx: &mut Ctx<'_>) {
+        self.record_activity(id, ctx);
         self.trust_chains(id);
         if self.inviters.contains_key(&id) {
             return;
         }
         // One event for the first call. Later calls are traffic of a known contact.
         if !self.peers.get(&id).is_some_and(|peer| peer.has_called) {
-            self.update_peer(id, at.step, |peer| peer.has_called = true);
+            self.update_peer(id, ctx.effects, |peer| peer.has_called = true);
             self.news.push_back(News::Called(id));
         }
     }
 
-    pub(super) fn on_joined(&mut self, at: &mut At<'_>) {
+    pub(super) fn on_joined(&mut self, ctx: &mut Ctx<'_>) {
         let Some(net) = &mut self.network else { return };
         net.up = true;
         net.forget_unfit();
-        net.grade_noise(at.now);
-        // The client starts without parcels, so all of them are offered again.
+        net.grade_noise(ctx.now);
+        // A new client starts without parcels, so all of them are offered again.
         self.return_all();
-        self.level_changed(at);
+        self.level_changed(ctx);
         // After its start the client does not remember muted contacts.
         for id in self.peers.keys().copied().collect::<Vec<_>>() {
-            self.update_mute(id, at);
+            self.update_mute(id, ctx);
         }
         // Calls every inviter that was asked for its identity and has not answered.
         let asked = self.inviters.iter().filter(|(_, inviter)| inviter.asked.is_some());
         for id in asked.map(|(id, _)| *id).collect::<Vec<_>>() {
-            self.call_inviter(id, at);
+            self.call_inviter(id, ctx);
         }
-        at.step.touch_all();
-        at.step.show(Event::Carrier(CarrierId::MIXNET));
+        ctx.effects.touch_all();
+        ctx.effects.show(Event::Carrier(CarrierId::MIXNET));
     }
 
     /// Handles a lost connection: parcels that were not delivered are offered again on the next
     /// connection.
-    pub(super) fn on_down(&mut self, step: &mut Step) {
+    pub(super) fn on_down(&mut self, effects: &mut Effects) {
         if let Some(net) = &mut self.network {
             net.up = false;
         }
         self.return_all();
-        step.show(Event::Carrier(CarrierId::MIXNET));
+        effects.show(Event::Carrier(CarrierId::MIXNET));
     }
 
     pub(super) fn return_all(&mut self) {
-        let parcels: Vec<_> = core::mem::take(&mut self.out).into_values().collect();
         // The wait of a parcel starts again once the parcel is handed over again.
         self.peers.values_mut().for_each(|peer| peer.meetings.waits_since = None);
+        self.return_parcels(|_| true);
+    }
+
+    /// Returns parcels that the client does not send any more.
+    pub(super) fn return_parcels(&mut self, which: impl Fn(&ParcelOut) -> bool) {
+        let parcels: Vec<_> =
+            self.out.extract_if(.., |_, out| which(out)).map(|(_, out)| out.parcel).collect();
         if !parcels.is_empty() {
-            let parcels = parcels.into_iter().map(|out| out.parcel).collect();
             self.news.push_back(News::Returned(parcels));
         }
     }

@@ -17,7 +17,7 @@ use mezza_mixnet::privacy::{Ledger, NetworkPromise, reached_delta};
 
 use super::NetworkAddress;
 use crate::card::{Card, MIXNET_PART};
-use crate::io::{CarrierCaps, CarrierHides, NoiseGrade, RecordKind, Step, key64, read_text};
+use crate::io::{CarrierCaps, CarrierHides, Effects, NoiseGrade, RecordKind, key64, read_text};
 use crate::view::{BudgetView, NetworkTrouble, NetworkView};
 
 /// Version of the stored form.
@@ -153,17 +153,23 @@ impl<B: Backend> JoinedNetwork<B> {
         }
     }
 
-    /// Stores a row of the client, in the same commit as the other rows of the step. Rows before
+    /// Stores a row of the client, in the same commit as the other effects of the input. Rows before
     /// `first` are removed.
-    pub fn store_row(&mut self, seq: u64, first: u64, record: Wiping<Vec<u8>>, step: &mut Step) {
+    pub fn store_row(
+        &mut self,
+        seq: u64,
+        first: u64,
+        record: Wiping<Vec<u8>>,
+        effects: &mut Effects,
+    ) {
         self.durable = Some(seq);
         // The client continues from row `first`, so older rows leave in the same commit.
         let kept = self.rows.split_off(&first);
         let old = core::mem::replace(&mut self.rows, kept);
         self.rows.insert(seq);
-        step.put(RecordKind::NetworkRow, key64(seq), record);
+        effects.put(RecordKind::NetworkRow, key64(seq), record);
         for row in old {
-            step.drop_row(RecordKind::NetworkRow, key64(row));
+            effects.drop_row(RecordKind::NetworkRow, key64(row));
         }
     }
 
@@ -182,12 +188,13 @@ impl<B: Backend> JoinedNetwork<B> {
         }
     }
 
-    /// Returns true if a conversation round came back less than three intervals ago (MIX-75).
+    /// Returns true if a conversation round was returned less than three intervals ago, which
+    /// proves that the network works (MIX-75).
     pub fn is_proven(&self) -> bool {
         self.up && self.client.is_returning()
     }
 
-    /// Returns true if the line is up and a config is in force.
+    /// Returns true if the line to the entry server is up and a config is in force.
     pub fn is_up(&self, now: Time) -> bool {
         self.up && self.config(now).is_some()
     }
@@ -259,7 +266,7 @@ impl<B: Backend> JoinedNetwork<B> {
         let Some(config) = self.config(now) else { return false };
         match card.mixnet() {
             Some(part) => part.network != config.network,
-            None => !card.absent_parts().contains(&MIXNET_PART),
+            None => card.lacks_part(MIXNET_PART),
         }
     }
 

@@ -69,7 +69,7 @@ pub(crate) struct MixnetPeer {
     /// True if the contact was invited and has called for our identity.
     pub has_called: bool,
     pub talk: Talk,
-    // Not stored.
+    // The fields below are not stored.
     /// Rate limit for roots from the contact.
     pub roots: Pace,
     /// Rate limit for our own roots after the contact broke its stream.
@@ -109,7 +109,7 @@ impl Default for MixnetPeer {
 }
 
 impl MixnetPeer {
-    /// Restores a contact from a row without a dialling key.
+    /// Restores a contact from a row of version 1, which has no dialling key.
     pub fn from_stored(root_for: Option<[u8; 16]>, has_called: bool, talk: Talk) -> Self {
         Self { root_for, has_called, talk, ..Self::default() }
     }

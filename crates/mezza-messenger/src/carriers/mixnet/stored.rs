@@ -7,14 +7,14 @@ use mezza_core::{Backend, DecodeError, StaticKey};
 use super::network::JoinedNetwork;
 use super::{INVITER, Inviter, LeftNetwork, Membership, Mixnet, NetworkAddress, timer};
 use crate::io::{
-    At, ContactId, RecordKind, RowsByKey, Step, StoredRows, Unloaded, id64, key32, key64,
+    ContactId, Ctx, Effects, RecordKind, RowsByKey, StoredRows, Unloaded, id64, key32, key64,
 };
 use crate::view::Part;
 
 impl<B: Backend> Mixnet<B> {
     /// Loads a stored inviter.
-    pub(super) fn load_inviter(&mut self, id: ContactId, inviter: Inviter, step: &mut Step) {
-        step.set_timer(timer(INVITER | u64::from(id.0)), Some(inviter.deadline()));
+    pub(super) fn load_inviter(&mut self, id: ContactId, inviter: Inviter, effects: &mut Effects) {
+        effects.set_timer(timer(INVITER | u64::from(id.0)), Some(inviter.deadline()));
         self.inviters.insert(id, inviter);
     }
 
@@ -23,7 +23,7 @@ impl<B: Backend> Mixnet<B> {
     pub(super) fn load_rows(
         &mut self,
         stored: &mut StoredRows<'_>,
-        at: &mut At<'_>,
+        ctx: &mut Ctx<'_>,
     ) -> Vec<Unloaded> {
         let kind = RecordKind::NetworkRow;
         let lost = stored.has_lost(RecordKind::NetworkRow);
@@ -39,7 +39,7 @@ impl<B: Backend> Mixnet<B> {
         // Without all rows the client could reuse a round or a budget, so the network is
         // quarantined.
         let member = member.filter(|_| networks.len() == 1 && !lost);
-        match member.and_then(|member| self.restore_network(member, rows, at)) {
+        match member.and_then(|member| self.restore_network(member, rows, ctx)) {
             None => self.set_aside = !left.is_empty(),
             Some(unread) => {
                 left.retain(|row| row.kind == kind && unread.contains(&row.key));
@@ -51,13 +51,13 @@ impl<B: Backend> Mixnet<B> {
         for row in &mut left {
             row.name.clone_from(&name);
         }
-        left.extend(self.load_left(stored, at));
+        left.extend(self.load_left(stored, ctx));
         left
     }
 
     /// Loads the networks that were left. Each stored state is tried now with a temporary key,
     /// which shows whether a client could continue from it.
-    fn load_left(&mut self, stored: &mut StoredRows<'_>, at: &mut At<'_>) -> Vec<Unloaded> {
+    fn load_left(&mut self, stored: &mut StoredRows<'_>, ctx: &mut Ctx<'_>) -> Vec<Unloaded> {
         let kind = RecordKind::LeftNetwork;
         let rows = stored.take_kind(kind);
         let lost = stored.has_lost(kind);
@@ -66,8 +66,8 @@ impl<B: Backend> Mixnet<B> {
             return Vec::new();
         }
         let kernel = self.kernel;
-        let now = at.now;
-        let dialling = StaticKey::random::<B>(at.rng);
+        let now = ctx.now;
+        let dialling = StaticKey::random::<B>(ctx.rng);
         let loads = |pin: &[u8; 32], left: &LeftNetwork| {
             let link = NetworkAddress { pin: *pin, address: left.address.clone() };
             let member = Membership { link, dialling: dialling.duplicate() };
@@ -82,28 +82,28 @@ impl<B: Backend> Mixnet<B> {
         &mut self,
         member: Membership,
         rows: RowsByKey,
-        at: &mut At<'_>,
+        ctx: &mut Ctx<'_>,
     ) -> Option<Vec<Vec<u8>>> {
         let numbered = rows.into_iter().map(|(key, row)| Ok((id64(&key)?, row)));
         let rows = numbered.collect::<Result<Vec<_>, DecodeError>>().ok()?;
-        let net = JoinedNetwork::restore(member, self.kernel, &rows, at.now, at.rng).ok()?;
+        let net = JoinedNetwork::restore(member, self.kernel, &rows, ctx.now, ctx.rng).ok()?;
         let unread = net.client.rows_aside().iter().map(|row| key64(row.seq)).collect();
         self.network = Some(net);
         Some(unread)
     }
 
     /// Writes the rows of the carrier, except those of the client.
-    pub(super) fn put_rows(&self, step: &mut Step) {
+    pub(super) fn put_rows(&self, effects: &mut Effects) {
         if let Some(net) = &self.network {
-            step.put(RecordKind::Network, Vec::new(), net.member.write());
+            effects.put(RecordKind::Network, Vec::new(), net.member.write());
         }
         for (pin, left) in self.left.all() {
-            step.put(RecordKind::LeftNetwork, pin.to_vec(), left.write());
+            effects.put(RecordKind::LeftNetwork, pin.to_vec(), left.write());
         }
-        self.inviters.keys().for_each(|id| self.store_inviter(*id, step));
+        self.inviters.keys().for_each(|id| self.store_inviter(*id, effects));
         for (id, peer) in &self.peers {
             if let Some(value) = peer.stored_form() {
-                step.put(RecordKind::MixnetPeer, key32(id.0), value);
+                effects.put(RecordKind::MixnetPeer, key32(id.0), value);
             }
         }
     }

@@ -16,10 +16,10 @@ use crate::carriers::{Bundles, Carrier, Exchange, Invitations, Routing, Storage}
 use crate::error::DeviceError;
 use crate::evidence::WaitReason;
 use crate::io::{
-    At, CarrierConnection, CarrierId, CarrierState, ContactFacts, ContactId, DateStep, Dropped,
-    FetchPurpose, Forget, Handover, HelloPlace, Leaving, MailboxId, Missing, News, PersonRows,
-    Publication, Receiving, RecordKind, RelayConnectionId, Route, RouteTerms, Step, StoredRows,
-    Unloaded, fits_vault, key32, loads_again,
+    CarrierConnection, CarrierId, CarrierState, ContactFacts, ContactId, Ctx, DateStep, Dropped,
+    Effects, FetchPurpose, Forget, Handover, HelloPlace, Leaving, MailboxId, Missing, News,
+    PersonRows, Publication, Receiving, RecordKind, RelayConnectionId, Route, RouteTerms,
+    StoredRows, Unloaded, fits_vault, key32, loads_again,
 };
 use crate::note::Item;
 
@@ -29,32 +29,32 @@ impl<B: Backend> Carrier for Relay<B> {
     }
 
     /// Moves stored times after a correction of the date.
-    fn apply_date_step(&mut self, date: &DateStep, at: &mut At<'_>) {
-        self.correct_dates(date, at);
+    fn apply_date_step(&mut self, date: &DateStep, ctx: &mut Ctx<'_>) {
+        self.correct_dates(date, ctx);
     }
 
-    fn start(&mut self, at: &mut At<'_>) {
+    fn start(&mut self, ctx: &mut Ctx<'_>) {
         let relays: Vec<_> = self.all_mailboxes().map(|own| own.relay.clone()).collect();
         for relay in relays {
-            self.connect_relay(&relay, None, at);
+            self.connect_relay(&relay, None, ctx);
         }
     }
 
     /// Handles an expired timer.
-    fn handle_timer(&mut self, number: u64, busy: &dyn Fn(ContactId) -> bool, at: &mut At<'_>) {
+    fn handle_timer(&mut self, number: u64, busy: &dyn Fn(ContactId) -> bool, ctx: &mut Ctx<'_>) {
         match number {
             RETRY => self.retry_requests(),
             IDLE => {
                 let own: BTreeSet<RelayConnectionId> =
                     self.all_mailboxes().map(|own| own.relay.connection_id()).collect();
                 let is_own = |relay: &RelayEntry| own.contains(&relay.connection_id());
-                for connection in self.connections.find_idle(is_own, busy, at.now) {
+                for connection in self.connections.find_idle(is_own, busy, ctx.now) {
                     self.disconnect(connection);
                 }
-                at.step.set_timer(timer(IDLE), self.connections.next_idle(is_own));
+                ctx.effects.set_timer(timer(IDLE), self.connections.next_idle(is_own));
             }
-            number if number & FETCH != 0 => at.step.touch(ContactId(number as u32)),
-            number => self.turn_mailbox(MailboxId(number as u32), at),
+            number if number & FETCH != 0 => ctx.effects.touch(ContactId(number as u32)),
+            number => self.turn_mailbox(MailboxId(number as u32), ctx),
         }
     }
 
@@ -106,8 +106,12 @@ impl<B: Backend> Routing for Relay<B> {
         Some(self.own_place(id))
     }
 
-    fn prepare_route(&mut self, to: &ContactFacts<'_>, pin: u8, at: &mut At<'_>) {
-        self.prepare_contact(to, pin, at);
+    fn open_place(&mut self, to: &ContactFacts<'_>, pin: u8, ctx: &mut Ctx<'_>) {
+        self.open_own_mailbox(to, pin, ctx);
+    }
+
+    fn prepare_route(&mut self, to: &ContactFacts<'_>, terms: RouteTerms, ctx: &mut Ctx<'_>) {
+        self.prepare_contact(to, terms.pin, ctx);
     }
 
     fn select_route(
@@ -119,16 +123,16 @@ impl<B: Backend> Routing for Relay<B> {
         self.find_route(to, terms.pin, now)
     }
 
-    fn hand_over(&mut self, parcel: &Leaving<'_>, at: &mut At<'_>) -> Handover {
-        self.put_parcel(parcel, at)
+    fn hand_over(&mut self, parcel: &Leaving<'_>, ctx: &mut Ctx<'_>) -> Handover {
+        self.put_parcel(parcel, ctx)
     }
 
-    fn retract_parcels(&mut self, parcels: &[Dropped], _: &mut At<'_>) {
+    fn retract_parcels(&mut self, parcels: &[Dropped], _: &mut Ctx<'_>) {
         self.take_back(parcels);
     }
 
     /// Closes the connection of a contact that is not served any more.
-    fn set_level_min(&mut self, id: ContactId, level_min: Option<u8>, _: &mut At<'_>) {
+    fn set_level_min(&mut self, id: ContactId, level_min: Option<u8>, _: &mut Ctx<'_>) {
         // No connection to the relay of a blocked contact remains (MSG-26).
         if level_min.is_none() {
             for relay in self.connections.keep_only(id, &[]) {
@@ -150,7 +154,7 @@ impl<B: Backend> Exchange for Relay<B> {
     }
 
     /// Forgets a contact and closes its mailboxes here.
-    fn forget_contact(&mut self, id: ContactId, what: Forget, at: &mut At<'_>) {
+    fn forget_contact(&mut self, id: ContactId, what: Forget, ctx: &mut Ctx<'_>) {
         if what != Forget::All {
             // Chains belong to the mixnet. Mailboxes stay until the contact is deleted.
             return;
@@ -159,12 +163,12 @@ impl<B: Backend> Exchange for Relay<B> {
         self.wanted.remove(&id);
         let own = self.mailboxes.iter().filter(|(_, mailbox)| mailbox.contact == Some(id));
         for mailbox in own.map(|(mailbox, _)| *mailbox).collect::<Vec<_>>() {
-            self.close_mailbox(mailbox, at);
+            self.close_mailbox(mailbox, ctx);
         }
         if self.peers.remove(&id).is_some_and(|peer| peer.stored_form().is_some()) {
-            at.step.drop_row(RecordKind::RelayPeer, key32(id.0));
+            ctx.effects.drop_row(RecordKind::RelayPeer, key32(id.0));
         }
-        at.step.set_timer(timer(FETCH | u64::from(id.0)), None);
+        ctx.effects.set_timer(timer(FETCH | u64::from(id.0)), None);
         self.connections.keep_only(id, &[]);
     }
 
@@ -173,13 +177,13 @@ impl<B: Backend> Exchange for Relay<B> {
         from: &ContactFacts<'_>,
         items: &[Item],
         _: &mut Option<Exporter>,
-        at: &mut At<'_>,
+        ctx: &mut Ctx<'_>,
     ) {
-        self.on_mailbox_named(from, items, at);
+        self.on_mailbox_named(from, items, ctx);
     }
 
-    fn on_card_changed(&mut self, to: &ContactFacts<'_>, by_hand: bool, at: &mut At<'_>) -> bool {
-        self.follow_card(to, by_hand, at.step);
+    fn on_card_changed(&mut self, to: &ContactFacts<'_>, by_hand: bool, ctx: &mut Ctx<'_>) -> bool {
+        self.follow_card(to, by_hand, ctx.effects);
         self.reached_elsewhere(to);
         false
     }
@@ -203,9 +207,9 @@ impl<B: Backend> Bundles for Relay<B> {
         with: ContactId,
         spk: PublicKey,
         not_after: Time,
-        at: &mut At<'_>,
+        ctx: &mut Ctx<'_>,
     ) {
-        self.update_peer(with, at.step, |peer| {
+        self.update_peer(with, ctx.effects, |peer| {
             peer.intro = Some(IntroKey { spk, not_after });
             peer.fetch_after = Time::default();
         });
@@ -224,22 +228,22 @@ impl<B: Backend> Bundles for Relay<B> {
         of: &ContactFacts<'_>,
         purpose: FetchPurpose,
         pin: u8,
-        at: &mut At<'_>,
+        ctx: &mut Ctx<'_>,
     ) -> Option<Time> {
         if !self.can_fetch_bundle(of, pin) {
             return None;
         }
         let relay = of.card.relays().first()?.clone();
         let connection = relay.connection_id();
-        self.connect_relay(&relay, Some(of.id), at);
+        self.connect_relay(&relay, Some(of.id), ctx);
         let peer = self.peers.entry(of.id).or_default();
         // Without a connection nothing is asked. Its `Up` event repeats the attempt.
         if !self.connections.is_up(connection) {
             return None;
         }
         // A time far in the future comes from a clock that was ahead, and delays nothing.
-        let waits = at.now < peer.fetch_after
-            && peer.fetch_after.since_ms(at.now) <= u64::from(u16::MAX) * Time::SECOND_MS;
+        let waits = ctx.now < peer.fetch_after
+            && peer.fetch_after.since_ms(ctx.now) <= u64::from(u16::MAX) * Time::SECOND_MS;
         if waits {
             return Some(peer.fetch_after);
         }
@@ -248,20 +252,20 @@ impl<B: Backend> Bundles for Relay<B> {
             self.requests.take(swallowed);
         }
         let ticket = self.requests.issue_ticket(connection, Request::Fetch(of.id, purpose));
-        (peer.fetch, peer.fetch_after) = (Some(ticket), at.now.plus_ms(FETCH_AGAIN_MS));
-        at.step.set_timer(timer(FETCH | u64::from(of.id.0)), Some(peer.fetch_after));
+        (peer.fetch, peer.fetch_after) = (Some(ticket), ctx.now.plus_ms(FETCH_AGAIN_MS));
+        ctx.effects.set_timer(timer(FETCH | u64::from(of.id.0)), Some(peer.fetch_after));
         self.outputs.push_back(RelayOutput::Fetch { ticket, connection, address: relay.address });
         None
     }
 
-    fn publish_prekeys(&mut self, publication: &Publication, at: &mut At<'_>) {
-        self.queue_publication(publication.clone(), at.step);
+    fn publish_prekeys(&mut self, publication: &Publication, ctx: &mut Ctx<'_>) {
+        self.queue_publication(publication.clone(), ctx.effects);
     }
 
-    fn publish_again(&mut self, publication: &Publication, at: &mut At<'_>) {
+    fn publish_again(&mut self, publication: &Publication, ctx: &mut Ctx<'_>) {
         // A newer publication on its way already contains this one.
         if self.publication.is_none() {
-            self.queue_publication(publication.clone(), at.step);
+            self.queue_publication(publication.clone(), ctx.effects);
         }
     }
 
@@ -274,8 +278,8 @@ impl<B: Backend> Bundles for Relay<B> {
         self.plan_card(relays, now, rng).map(Some)
     }
 
-    fn adopt_plan(&mut self, plan: &mut CardPlan, at: &mut At<'_>) {
-        self.adopt_card(plan, at);
+    fn adopt_plan(&mut self, plan: &mut CardPlan, ctx: &mut Ctx<'_>) {
+        self.adopt_card(plan, ctx);
     }
 }
 
@@ -292,7 +296,7 @@ impl<B: Backend> Storage for Relay<B> {
         &mut self,
         person: &PersonRows,
         stored: &StoredRows<'_>,
-        _: &mut At<'_>,
+        _: &mut Ctx<'_>,
     ) -> bool {
         // Inviters use the mixnet only and have no relay.
         if person.single_row(RecordKind::Inviter).is_some() {
@@ -308,9 +312,9 @@ impl<B: Backend> Storage for Relay<B> {
         &mut self,
         stored: &mut StoredRows<'_>,
         known: &dyn Fn(ContactId) -> bool,
-        at: &mut At<'_>,
+        ctx: &mut Ctx<'_>,
     ) -> Vec<Unloaded> {
-        self.load_rows(stored, known, at.step)
+        self.load_rows(stored, known, ctx.effects)
     }
 
     /// Returns true if the mailboxes that a card names are ours.
@@ -331,7 +335,7 @@ impl<B: Backend> Storage for Relay<B> {
         loads_again(value, again)
     }
 
-    fn put_records(&self, step: &mut Step) {
-        self.put_rows(step);
+    fn put_records(&self, effects: &mut Effects) {
+        self.put_rows(effects);
     }
 }

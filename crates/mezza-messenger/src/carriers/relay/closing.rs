@@ -11,35 +11,35 @@ use mezza_core::{Backend, Time};
 
 use super::requests::Request;
 use super::{MAILBOX, OwnMailbox, Relay, RelayOutput, timer};
-use crate::io::{At, MailboxId, RecordKind, RelayConnectionId, Step, key32};
+use crate::io::{Ctx, Effects, MailboxId, RecordKind, RelayConnectionId, key32};
 
 /// Most mailboxes that wait for CLOSE. Above this number the oldest one is dropped.
 const CLOSING_MAX: usize = 1_024;
 
 impl<B: Backend> Relay<B> {
     /// Gives a mailbox up: its mail is not read any more, and CLOSE is sent to its relay.
-    pub(super) fn close_mailbox(&mut self, id: MailboxId, at: &mut At<'_>) {
+    pub(super) fn close_mailbox(&mut self, id: MailboxId, ctx: &mut Ctx<'_>) {
         let Some(mut mailbox) = self.mailboxes.remove(&id) else { return };
         // A contact whose mailbox could not be replaced, because there was no relay then, gets
         // another one later.
         if let Some(owner) = mailbox.contact.take()
             && self.peer(owner).is_some_and(|peer| peer.ours == Some(id))
         {
-            self.update_peer(owner, at.step, |peer| peer.ours = None);
+            self.update_peer(owner, ctx.effects, |peer| peer.ours = None);
         }
         // OPEN was never sent, so the relay has nothing to close.
         if !mailbox.opened && !self.requests.is_in_flight(Request::Open(id)) {
-            return Self::drop_mailbox(id, at.step);
+            return Self::drop_mailbox(id, ctx.effects);
         }
         // The oldest token is dropped, because relays delete unused mailboxes themselves.
         if self.closing.len() >= CLOSING_MAX
             && let Some((oldest, _)) = self.closing.pop_first()
         {
-            Self::drop_mailbox(oldest, at.step);
+            Self::drop_mailbox(oldest, ctx.effects);
         }
-        mailbox.give_up(at.now);
-        at.step.put(RecordKind::Mailbox, key32(id.0), mailbox.write());
-        at.step.set_timer(timer(MAILBOX | u64::from(id.0)), mailbox.due());
+        mailbox.give_up(ctx.now);
+        ctx.effects.put(RecordKind::Mailbox, key32(id.0), mailbox.write());
+        ctx.effects.set_timer(timer(MAILBOX | u64::from(id.0)), mailbox.due());
         self.closing.insert(id, mailbox);
         self.ask_close(id);
     }
@@ -67,9 +67,9 @@ impl<B: Backend> Relay<B> {
     }
 
     /// Drops a mailbox that its relay has closed, does not know, or did not answer for 90 days.
-    pub(super) fn on_closed(&mut self, id: MailboxId, step: &mut Step) {
+    pub(super) fn on_closed(&mut self, id: MailboxId, effects: &mut Effects) {
         let Some(mailbox) = self.closing.remove(&id) else { return };
-        Self::drop_mailbox(id, step);
+        Self::drop_mailbox(id, effects);
         self.leave_relay(&mailbox.relay);
     }
 
@@ -79,8 +79,8 @@ impl<B: Backend> Relay<B> {
         closing.and_then(OwnMailbox::due).is_some_and(|due| due <= now)
     }
 
-    fn drop_mailbox(id: MailboxId, step: &mut Step) {
-        step.drop_row(RecordKind::Mailbox, key32(id.0));
-        step.set_timer(timer(MAILBOX | u64::from(id.0)), None);
+    fn drop_mailbox(id: MailboxId, effects: &mut Effects) {
+        effects.drop_row(RecordKind::Mailbox, key32(id.0));
+        effects.set_timer(timer(MAILBOX | u64::from(id.0)), None);
     }
 }

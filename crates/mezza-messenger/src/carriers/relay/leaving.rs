@@ -6,24 +6,28 @@ use mezza_core::{Backend, CryptoRng, EphemeralKey, Time};
 
 use super::requests::Request;
 use super::{BEYOND_BUNDLE_MS, KEEPS_MS, Relay, RelayOutput, connections};
-use crate::card::RelayEntry;
+use crate::card::{RELAY_PART, RelayEntry};
 use crate::carriers::Exchange;
 use crate::envelope::SenderContext;
 use crate::evidence::WaitReason;
 use crate::io::{
-    At, CarrierId, ContactFacts, DeliveryProblem, Dropped, Handover, HelloPlace, Leaving, Missing,
+    CarrierId, ContactFacts, Ctx, DeliveryProblem, Dropped, Handover, HelloPlace, Leaving, Missing,
     ParcelId, Route,
 };
 
 impl<B: Backend> Relay<B> {
-    /// Returns the relay of a contact if a note may be sent there at this pin.
+    /// Returns the relay of a contact if a note of this lowest level may be sent there.
     fn usable_relay<'a>(
         &'a self,
         to: &'a ContactFacts<'_>,
         pin: u8,
     ) -> Result<&'a RelayEntry, Missing> {
         let wait = Missing::Wait;
-        let relay = self.relay_of(to).ok_or(wait(WaitReason::Keys))?;
+        let relay = self.relay_of(to).ok_or_else(|| {
+            // A card whose relays are left out is completed by another form of it (MSG-153).
+            let lacking = to.card.lacks_part(RELAY_PART);
+            wait(if lacking { WaitReason::NewCard } else { WaitReason::Keys })
+        })?;
         // The relay learns the recipient, so the lowest level applies to the connection to it as
         // well (MSG-20).
         if self.connections.level(relay.connection_id()) < pin {
@@ -37,14 +41,19 @@ impl<B: Backend> Relay<B> {
     }
 
     /// Connects to the relay of a contact, and opens a mailbox for it.
-    pub(super) fn prepare_contact(&mut self, to: &ContactFacts<'_>, pin: u8, at: &mut At<'_>) {
+    pub(super) fn prepare_contact(&mut self, to: &ContactFacts<'_>, pin: u8, ctx: &mut Ctx<'_>) {
         let Ok(relay) = self.usable_relay(to, pin).cloned() else { return };
-        self.connect_relay(&relay, Some(to.id), at);
-        // The mailbox is opened ahead, since the first note names it (4.2).
-        if !self.has_place_for(to.id)
-            && let Some(mailbox) = self.mailbox_for(to.id, at)
+        self.connect_relay(&relay, Some(to.id), ctx);
+        self.open_own_mailbox(to, pin, ctx);
+    }
+
+    /// Opens our mailbox for a contact that can use it, since the first note names it (4.2).
+    pub(super) fn open_own_mailbox(&mut self, to: &ContactFacts<'_>, pin: u8, ctx: &mut Ctx<'_>) {
+        if self.usable_relay(to, pin).is_ok()
+            && !self.has_place_for(to.id)
+            && let Some(mailbox) = self.mailbox_for(to.id, ctx)
         {
-            self.update_peer(to.id, at.step, |peer| peer.ours = Some(mailbox));
+            self.update_peer(to.id, ctx.effects, |peer| peer.ours = Some(mailbox));
         }
     }
 
@@ -96,13 +105,13 @@ impl<B: Backend> Relay<B> {
     }
 
     /// Seals a parcel into an envelope and puts it into the contact's mailbox.
-    pub(super) fn put_parcel(&mut self, parcel: &Leaving<'_>, at: &mut At<'_>) -> Handover {
+    pub(super) fn put_parcel(&mut self, parcel: &Leaving<'_>, ctx: &mut Ctx<'_>) -> Handover {
         let id = parcel.to.id;
         // The mailbox was lost since the route was selected.
         let Some((relay, seal)) = self.find_destination(&parcel.to, parcel.route) else {
             return Handover::Waits;
         };
-        self.connect_relay(&relay, Some(id), at);
+        self.connect_relay(&relay, Some(id), ctx);
         let connection = relay.connection_id();
         let address = relay.address;
         let stands = |connection: &connections::Connection| {
@@ -117,12 +126,12 @@ impl<B: Backend> Relay<B> {
         let ahead = self.contexts.remove(&id).filter(|ahead| ahead.is_for(&address, &seal));
         let context = match ahead {
             Some(ahead) => Ok(ahead),
-            None => SenderContext::new::<B>(&address, &seal, at.draw_ephemeral::<B>()),
+            None => SenderContext::new::<B>(&address, &seal, ctx.draw_ephemeral::<B>()),
         };
         let intro = !parcel.route.address.is_empty();
         let Ok(envelope) = context.and_then(|context| context.seal::<B>(parcel.bytes)) else {
             // The key has low order, so HPKE refuses it. Honest devices have no such key.
-            self.on_mailbox_lost(id, address, intro, at.step);
+            self.on_mailbox_lost(id, address, intro, ctx.effects);
             return Handover::Waits;
         };
         if let Some(connection) = self.connections.connection_mut(connection) {
@@ -130,7 +139,7 @@ impl<B: Backend> Relay<B> {
         }
         let until = parcel.route.until.unwrap_or_default();
         // Relays accept a lifetime in whole hours, 1 to 720.
-        let ttl_h = (until.since_ms(at.now) / Time::HOUR_MS).clamp(1, 720) as u16;
+        let ttl_h = (until.since_ms(ctx.now) / Time::HOUR_MS).clamp(1, 720) as u16;
         let request = Request::Put { parcel: parcel.id, contact: id, to: address, intro };
         let ticket = self.requests.issue_ticket(connection, request);
         self.outputs.push_back(RelayOutput::Put { ticket, connection, address, ttl_h, envelope });
@@ -146,8 +155,8 @@ impl<B: Backend> Relay<B> {
         }
     }
 
-    /// Computes the two multiplications of the next envelope in advance for each contact that was
-    /// just written to.
+    /// Computes the two scalar multiplications of the next envelope in advance, for each contact
+    /// that was just written to.
     pub(super) fn compute_ahead(&mut self, rng: &mut dyn CryptoRng) {
         for id in core::mem::take(&mut self.wanted) {
             let Some(theirs) = self.remote_mailbox(id) else { continue };

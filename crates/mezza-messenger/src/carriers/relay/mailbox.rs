@@ -54,7 +54,7 @@ snapshot!(struct OwnMailbox {
 /// The device that reads a mailbox, as the relay reports it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum WatchState {
-    /// No device: WATCH was not sent or not answered.
+    /// No device, because WATCH was not sent or not answered.
     #[default]
     Nobody,
     /// This device.
@@ -102,7 +102,7 @@ impl OwnMailbox {
         since.map(|since| since.plus_ms(if self.closing { CLOSING_MS } else { LIFE_MS }))
     }
 
-    /// Gives the mailbox up: its mail is not read any more.
+    /// Gives the mailbox up: its mail is not read any more, and CLOSE is sent when the relay is up.
     pub fn give_up(&mut self, now: Time) {
         (self.closing, self.retired, self.watch) = (true, Some(now), WatchState::Nobody);
     }

@@ -7,7 +7,7 @@ use mezza_core::Backend;
 use super::Relay;
 use super::requests::Request;
 use crate::card::RelayEntry;
-use crate::io::{At, ContactFacts, LostPlace, News, RelayConnectionId, Step};
+use crate::io::{ContactFacts, Ctx, Effects, LostPlace, News, RelayConnectionId};
 use crate::note::Item;
 use crate::relay_wire::MailboxAddress;
 
@@ -17,7 +17,7 @@ impl<B: Backend> Relay<B> {
         &mut self,
         from: &ContactFacts<'_>,
         items: &[Item],
-        at: &mut At<'_>,
+        ctx: &mut Ctx<'_>,
     ) {
         // Of several hellos in one note the last one counts.
         let place = items.iter().rev().find_map(|item| match item {
@@ -25,7 +25,7 @@ impl<B: Backend> Relay<B> {
             _ => None,
         });
         if let Some(place) = place {
-            self.update_peer(from.id, at.step, |peer| peer.theirs = Some(place));
+            self.update_peer(from.id, ctx.effects, |peer| peer.theirs = Some(place));
             self.reached_elsewhere(from);
         }
     }
@@ -33,7 +33,12 @@ impl<B: Backend> Relay<B> {
     /// Handles a new card of a contact. A relay with the same key at another host or port is the
     /// same relay with the same mailboxes. A different relay is used at once if the user entered
     /// the card, because a message about the move might only reach the old relay.
-    pub(super) fn follow_card(&mut self, to: &ContactFacts<'_>, by_hand: bool, step: &mut Step) {
+    pub(super) fn follow_card(
+        &mut self,
+        to: &ContactFacts<'_>,
+        by_hand: bool,
+        effects: &mut Effects,
+    ) {
         let (Some(relay), Some(theirs)) = (to.card.relays().first(), self.remote_mailbox(to.id))
         else {
             return;
@@ -43,11 +48,11 @@ impl<B: Backend> Relay<B> {
         }
         if theirs.relay.key == relay.key {
             let place = RelayEntry { address: theirs.relay.address, ..relay.clone() };
-            self.update_peer(to.id, step, |peer| {
+            self.update_peer(to.id, effects, |peer| {
                 peer.theirs.iter_mut().for_each(|theirs| theirs.relay = place.clone());
             });
         } else if by_hand {
-            self.update_peer(to.id, step, |peer| peer.theirs = None);
+            self.update_peer(to.id, effects, |peer| peer.theirs = None);
             self.news.push_back(News::Lost { contact: to.id, place: LostPlace::Current });
         }
     }

@@ -12,29 +12,33 @@ use super::{
     timer,
 };
 use crate::io::{
-    At, CarrierId, ContactId, Event, LeftRelay, MailboxId, News, Places, Publication, RecordKind,
-    RelayConnectionId, Step, key32,
+    CarrierId, ContactId, Ctx, Effects, Event, LeftRelay, MailboxId, News, Places, Publication,
+    RecordKind, RelayConnectionId, key32,
 };
 use crate::relay_wire::MailboxKind;
 
 impl<B: Backend> Relay<B> {
     /// Adds a mailbox. It is opened as soon as its relay is up.
-    pub(super) fn add_mailbox(&mut self, mailbox: OwnMailbox, step: &mut Step) -> MailboxId {
+    pub(super) fn add_mailbox(&mut self, mailbox: OwnMailbox, effects: &mut Effects) -> MailboxId {
         let id = MailboxId(self.next_mailbox);
         self.next_mailbox += 1;
         self.mailboxes.insert(id, mailbox);
-        self.store_mailbox(id, step);
-        self.store_next(step);
+        self.store_mailbox(id, effects);
+        self.store_next(effects);
         self.ask_mailbox(id);
         id
     }
 
     /// Adds a mailbox for `contact` at our own relay, or returns `None` if we have no relay.
-    pub(super) fn mailbox_for(&mut self, contact: ContactId, at: &mut At<'_>) -> Option<MailboxId> {
+    pub(super) fn mailbox_for(
+        &mut self,
+        contact: ContactId,
+        ctx: &mut Ctx<'_>,
+    ) -> Option<MailboxId> {
         let relay = self.own_relay()?.clone();
-        self.connect_relay(&relay, None, at);
-        let mailbox = OwnMailbox::draw::<B>(Some(contact), &relay, at.now, at.rng);
-        Some(self.add_mailbox(mailbox, at.step))
+        self.connect_relay(&relay, None, ctx);
+        let mailbox = OwnMailbox::draw::<B>(Some(contact), &relay, ctx.now, ctx.rng);
+        Some(self.add_mailbox(mailbox, ctx.effects))
     }
 
     /// Sends OPEN or WATCH for a mailbox if its relay is up.
@@ -61,11 +65,11 @@ impl<B: Backend> Relay<B> {
 
     /// Handles a confirmed OPEN: sends WATCH, and schedules a hello if the contact does not know
     /// the mailbox yet.
-    pub(super) fn on_opened(&mut self, id: MailboxId, step: &mut Step) {
+    pub(super) fn on_opened(&mut self, id: MailboxId, effects: &mut Effects) {
         let Some(mailbox) = self.mailboxes.get_mut(&id) else { return };
         mailbox.opened = true;
         let contact = mailbox.contact;
-        self.store_mailbox(id, step);
+        self.store_mailbox(id, effects);
         self.ask_mailbox(id);
         match contact {
             None => self.send_publication(),
@@ -74,12 +78,12 @@ impl<B: Backend> Relay<B> {
     }
 
     /// Sets the reader of a mailbox after WATCH, or after another connection took over (MSG-90).
-    pub(super) fn set_watch(&mut self, id: MailboxId, watch: WatchState, step: &mut Step) {
+    pub(super) fn set_watch(&mut self, id: MailboxId, watch: WatchState, effects: &mut Effects) {
         let Some(mailbox) = self.mailboxes.get_mut(&id) else { return };
         if core::mem::replace(&mut mailbox.watch, watch) != watch {
-            step.show_early(Event::Carrier(CarrierId::RELAY));
+            effects.show_early(Event::Carrier(CarrierId::RELAY));
         }
-        // The other device stopped reading this mailbox, so this one takes over (MSG-90).
+        // The other device stopped reading this mailbox, so this device reads it again (MSG-90).
         if watch == WatchState::Nobody {
             self.ask_mailbox(id);
         }
@@ -105,8 +109,8 @@ impl<B: Backend> Relay<B> {
         places
     }
 
-    /// Returns the mailboxes left at a relay that was replaced. Returns `None` if the card names
-    /// the relay, a mailbox there is in use, or a contact is reached by it.
+    /// Returns our mailboxes that remain at a replaced relay. Returns `None` if the card names the
+    /// relay, a mailbox there is still in use, or a contact is reached over it.
     pub(super) fn left_at(&self, connection: RelayConnectionId) -> Option<LeftRelay> {
         let there = |own: &&OwnMailbox| own.relay.connection_id() == connection;
         let mut read = 0;
@@ -143,7 +147,7 @@ impl<B: Backend> Relay<B> {
         id: MailboxId,
         code: u8,
         retry_s: u16,
-        at: &mut At<'_>,
+        ctx: &mut Ctx<'_>,
     ) {
         // The relay lost an existing mailbox. It is opened again, at a limited rate.
         if code == NO_SUCH_BOX
@@ -151,8 +155,8 @@ impl<B: Backend> Relay<B> {
             && mailbox.opened
         {
             let intro = mailbox.is_intro();
-            let again = mailbox.is_reopened(at.now);
-            self.store_mailbox(id, at.step);
+            let again = mailbox.is_reopened(ctx.now);
+            self.store_mailbox(id, ctx.effects);
             if intro {
                 self.report_unpublished();
             }
@@ -162,22 +166,22 @@ impl<B: Backend> Relay<B> {
         }
         // The relay is overloaded for a moment and names the time of the next attempt.
         if code == SLOW_DOWN && retry_s > 0 {
-            return self.retry_in(u64::from(retry_s).max(SLOW_AGAIN_S), at);
+            return self.retry_in(u64::from(retry_s).max(SLOW_AGAIN_S), ctx);
         }
-        self.try_later(retry_s, at);
+        self.try_later(retry_s, ctx);
     }
 
     /// Schedules a repetition of the requests about our own mailboxes.
-    pub(super) fn try_later(&mut self, retry_s: u16, at: &mut At<'_>) {
-        self.retry_in(AGAIN_S.max(u64::from(retry_s)), at);
+    pub(super) fn try_later(&mut self, retry_s: u16, ctx: &mut Ctx<'_>) {
+        self.retry_in(AGAIN_S.max(u64::from(retry_s)), ctx);
     }
 
-    fn retry_in(&mut self, wait_s: u64, at: &mut At<'_>) {
+    fn retry_in(&mut self, wait_s: u64, ctx: &mut Ctx<'_>) {
         let wait_ms = wait_s * Time::SECOND_MS;
         // One time for all mailboxes: the earliest.
-        let due = at.now.plus_ms(wait_ms);
+        let due = ctx.now.plus_ms(wait_ms);
         self.retry_at = Some(self.retry_at.map_or(due, |earlier| earlier.min(due)));
-        at.step.set_timer(timer(RETRY), self.retry_at);
+        ctx.effects.set_timer(timer(RETRY), self.retry_at);
     }
 
     /// Repeats requests that were refused a while ago.
@@ -194,45 +198,45 @@ impl<B: Backend> Relay<B> {
 
     /// Handles the timer of a mailbox: a contact's mailbox is replaced after 30 days and closed 30
     /// days later.
-    pub(super) fn turn_mailbox(&mut self, id: MailboxId, at: &mut At<'_>) {
-        if self.has_waited(id, at.now) {
-            return self.on_closed(id, at.step);
+    pub(super) fn turn_mailbox(&mut self, id: MailboxId, ctx: &mut Ctx<'_>) {
+        if self.has_waited(id, ctx.now) {
+            return self.on_closed(id, ctx.effects);
         }
         let Some(mailbox) = self.mailboxes.get(&id).or_else(|| self.closing.get(&id)) else {
             return;
         };
-        if mailbox.due().is_none_or(|due| due > at.now) {
-            return at.step.set_timer(timer(MAILBOX | u64::from(id.0)), mailbox.due());
+        if mailbox.due().is_none_or(|due| due > ctx.now) {
+            return ctx.effects.set_timer(timer(MAILBOX | u64::from(id.0)), mailbox.due());
         }
         if mailbox.retired.is_some() {
-            return self.close_mailbox(id, at);
+            return self.close_mailbox(id, ctx);
         }
-        self.replace_mailbox(id, at);
+        self.replace_mailbox(id, ctx);
     }
 
     /// Retires a mailbox and creates another one for its contact at our current relay.
-    pub(super) fn replace_mailbox(&mut self, id: MailboxId, at: &mut At<'_>) {
+    pub(super) fn replace_mailbox(&mut self, id: MailboxId, ctx: &mut Ctx<'_>) {
         let Some(mailbox) = self.mailboxes.get_mut(&id) else { return };
-        mailbox.retired = Some(at.now);
+        mailbox.retired = Some(ctx.now);
         let contact = mailbox.contact;
-        self.store_mailbox(id, at.step);
+        self.store_mailbox(id, ctx.effects);
         // The intro mailbox is named on the card and is replaced with the card only.
         let Some(contact) = contact else { return };
-        if let Some(fresh) = self.mailbox_for(contact, at) {
-            self.update_peer(contact, at.step, |peer| peer.ours = Some(fresh));
+        if let Some(fresh) = self.mailbox_for(contact, ctx) {
+            self.update_peer(contact, ctx.effects, |peer| peer.ours = Some(fresh));
         }
     }
 
-    pub(super) fn store_mailbox(&self, id: MailboxId, step: &mut Step) {
+    pub(super) fn store_mailbox(&self, id: MailboxId, effects: &mut Effects) {
         if let Some(mailbox) = self.mailboxes.get(&id) {
-            step.put(RecordKind::Mailbox, key32(id.0), mailbox.write());
-            step.set_timer(timer(MAILBOX | u64::from(id.0)), mailbox.due());
+            effects.put(RecordKind::Mailbox, key32(id.0), mailbox.write());
+            effects.set_timer(timer(MAILBOX | u64::from(id.0)), mailbox.due());
         }
     }
 
     /// Merges a publication into the one that the relay must store. It is kept in the vault until
     /// the relay confirms it.
-    pub(super) fn queue_publication(&mut self, newer: Publication, step: &mut Step) {
+    pub(super) fn queue_publication(&mut self, newer: Publication, effects: &mut Effects) {
         match &mut self.publication {
             // Several changes before an answer become one publication.
             Some(publication) => publication.merge_newer(newer),
@@ -243,7 +247,7 @@ impl<B: Backend> Relay<B> {
         self.requests.take_where(|_, request| *request == Request::Publish);
         if let Some(publication) = &self.publication {
             let value = publication.write();
-            step.put(RecordKind::Prekey, Publication::KEY.into(), value);
+            effects.put(RecordKind::Prekey, Publication::KEY.into(), value);
         }
         self.send_publication();
     }
@@ -273,13 +277,13 @@ impl<B: Backend> Relay<B> {
     }
 
     /// Handles a confirmed publication.
-    pub(super) fn on_published(&mut self, step: &mut Step) {
+    pub(super) fn on_published(&mut self, effects: &mut Effects) {
         if let Some(publication) = self.publication.take() {
             let left = usize::from(self.stock.unwrap_or(0)) + publication.one_time.len();
             // The relay stores no more than a full stock.
             self.stock = Some(left.min(OPK_STOCK) as u16);
         }
-        step.drop_row(RecordKind::Prekey, Publication::KEY.into());
+        effects.drop_row(RecordKind::Prekey, Publication::KEY.into());
     }
 
     /// Handles a relay that has lost our bundle: the current prekeys are published again.

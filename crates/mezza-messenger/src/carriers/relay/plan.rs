@@ -7,7 +7,7 @@ use mezza_core::{Backend, CryptoRng, Time};
 use super::{OwnMailbox, Relay};
 use crate::card::RelayEntry;
 use crate::error::{DeviceError, PersonError};
-use crate::io::At;
+use crate::io::Ctx;
 
 /// Most relays on a card that this version issues.
 const RELAYS_MAX: usize = 1;
@@ -55,29 +55,29 @@ impl<B: Backend> Relay<B> {
 
     /// Adopts a card with these relays: intro mailboxes that are not on it retire, new ones are
     /// opened.
-    pub(super) fn adopt_card(&mut self, plan: &mut CardPlan, at: &mut At<'_>) {
+    pub(super) fn adopt_card(&mut self, plan: &mut CardPlan, ctx: &mut Ctx<'_>) {
         let old = self.mailboxes.iter_mut().filter(|(_, own)| {
             own.is_intro() && !plan.entries.iter().any(|entry| entry.address == own.relay.address)
         });
-        let old: Vec<_> = old.map(|(id, own)| (*id, own.retired = Some(at.now)).0).collect();
+        let old: Vec<_> = old.map(|(id, own)| (*id, own.retired = Some(ctx.now)).0).collect();
         for id in old {
-            self.store_mailbox(id, at.step);
+            self.store_mailbox(id, ctx.effects);
         }
         for relay in &plan.entries {
-            self.move_mailboxes(relay, at);
+            self.move_mailboxes(relay, ctx);
         }
         for mailbox in core::mem::take(&mut plan.fresh) {
-            self.connect_relay(&mailbox.relay.clone(), None, at);
-            self.add_mailbox(mailbox, at.step);
+            self.connect_relay(&mailbox.relay.clone(), None, ctx);
+            self.add_mailbox(mailbox, ctx.effects);
             // A fresh intro mailbox has no bundle yet.
             self.report_unpublished();
         }
-        self.leave_relays(&plan.entries, at);
+        self.leave_relays(&plan.entries, ctx);
     }
 
     /// Replaces each contact's mailbox at a relay that is no longer on the card by one at our
     /// current relay (MSG-124). The old mailbox is read for 30 more days.
-    fn leave_relays(&mut self, card: &[RelayEntry], at: &mut At<'_>) {
+    fn leave_relays(&mut self, card: &[RelayEntry], ctx: &mut Ctx<'_>) {
         // Without a relay of ours no new mailbox can be created.
         if self.own_relay().is_none() {
             return;
@@ -89,13 +89,13 @@ impl<B: Backend> Relay<B> {
         };
         let left = self.mailboxes.iter().filter(|(_, own)| left(own)).map(|(id, _)| *id);
         for id in left.collect::<Vec<_>>() {
-            self.replace_mailbox(id, at);
+            self.replace_mailbox(id, ctx);
         }
     }
 
     /// Moves the mailboxes of a relay that changed its host or port: they are opened at the new
     /// address, and their contacts are notified.
-    fn move_mailboxes(&mut self, relay: &RelayEntry, at: &mut At<'_>) {
+    fn move_mailboxes(&mut self, relay: &RelayEntry, ctx: &mut Ctx<'_>) {
         let there =
             |own: &OwnMailbox| own.relay.key == relay.key && !own.relay.shares_connection(relay);
         let moved = self.mailboxes.iter().filter(|(_, own)| there(own)).map(|(id, _)| *id);
@@ -104,8 +104,8 @@ impl<B: Backend> Relay<B> {
             let to = RelayEntry { address: own.relay.address, ..relay.clone() };
             let contact = own.contact;
             let before = core::mem::replace(&mut own.relay, to);
-            self.store_mailbox(id, at.step);
-            self.connect_relay(relay, None, at);
+            self.store_mailbox(id, ctx.effects);
+            self.connect_relay(relay, None, ctx);
             self.leave_relay(&before);
             self.ask_mailbox(id);
             if let Some(contact) = contact {

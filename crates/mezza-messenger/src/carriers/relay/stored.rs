@@ -6,16 +6,16 @@ use mezza_core::{Backend, DecodeError, Reader, Wiping, Writer};
 
 use super::{MAILBOX, OwnMailbox, Relay, RelayPeer, VERSION, timer};
 use crate::io::{
-    ContactId, MailboxId, Publication, RecordKind, Step, StoredRows, Unloaded, id32, key32,
+    ContactId, Effects, MailboxId, Publication, RecordKind, StoredRows, Unloaded, id32, key32,
 };
 use crate::view::Part;
 
 impl<B: Backend> Relay<B> {
     /// Stores the number of the next mailbox.
-    pub(super) fn store_next(&self, step: &mut Step) {
+    pub(super) fn store_next(&self, effects: &mut Effects) {
         let key = Vec::new();
         let value = Self::write_next(self.next_mailbox);
-        step.put(RecordKind::RelayPeer, key, value);
+        effects.put(RecordKind::RelayPeer, key, value);
     }
 
     /// Encodes the stored form of that counter.
@@ -28,7 +28,8 @@ impl<B: Backend> Relay<B> {
     /// Reads the stored number of the next mailbox.
     pub fn read_next(bytes: &[u8]) -> Result<u32, DecodeError> {
         Reader::decode_exact(bytes, |r| match (r.read_u8()?, r.read_u32()?) {
-            // Counters stay in the lower half, so that a damaged row cannot exhaust them.
+            // Stored counters are at most half of their range, so that a damaged row cannot exhaust
+            // them.
             (VERSION, next) if (1..=u32::MAX / 2).contains(&next) => Ok(next),
             _ => Err(DecodeError::Value),
         })
@@ -39,15 +40,15 @@ impl<B: Backend> Relay<B> {
         &mut self,
         stored: &mut StoredRows<'_>,
         known: &dyn Fn(ContactId) -> bool,
-        step: &mut Step,
+        effects: &mut Effects,
     ) -> Vec<Unloaded> {
         let mut left = Vec::new();
         for (key, row) in stored.take_kind(RecordKind::Mailbox) {
-            if let Err(part) = self.load_mailbox(&key, &row, known, step) {
+            if let Err(part) = self.load_mailbox(&key, &row, known, effects) {
                 left.push(Unloaded::new(part, RecordKind::Mailbox, key, &row));
             }
         }
-        self.load_next(stored, step);
+        self.load_next(stored, effects);
         if let Some(row) = stored.take_one(RecordKind::Prekey, &Publication::KEY) {
             // The row is quarantined, and the present prekeys are published instead (MSG-42).
             self.publication = Publication::read(&row).ok();
@@ -56,7 +57,7 @@ impl<B: Backend> Relay<B> {
                 left.push(Unloaded::new(Part::Prekeys, RecordKind::Prekey, key, &row));
             }
         }
-        self.forget_lost_mailboxes(step);
+        self.forget_lost_mailboxes(effects);
         left
     }
 
@@ -66,7 +67,7 @@ impl<B: Backend> Relay<B> {
         key: &[u8],
         row: &[u8],
         known: &dyn Fn(ContactId) -> bool,
-        step: &mut Step,
+        effects: &mut Effects,
     ) -> Result<(), Part> {
         let number = key.first_chunk().map_or(0, |id| u32::from_be_bytes(*id));
         // A number from a damaged key must not move the counter to its end.
@@ -79,7 +80,7 @@ impl<B: Backend> Relay<B> {
         if let Some(contact) = own.contact.filter(|id| !known(*id)) {
             return Err(Part::Contact(contact));
         }
-        step.set_timer(timer(MAILBOX | u64::from(id.0)), own.due());
+        effects.set_timer(timer(MAILBOX | u64::from(id.0)), own.due());
         let kept = if own.closing { &mut self.closing } else { &mut self.mailboxes };
         kept.insert(id, own);
         Ok(())
@@ -87,7 +88,7 @@ impl<B: Backend> Relay<B> {
 
     /// Loads the counter of mailboxes, which is above every number given out. If the counter is
     /// lost, it continues far above all known numbers.
-    fn load_next(&mut self, stored: &mut StoredRows<'_>, step: &mut Step) {
+    fn load_next(&mut self, stored: &mut StoredRows<'_>, effects: &mut Effects) {
         const FAR: u32 = 1 << 20;
         let row = stored.take_one(RecordKind::RelayPeer, &[]);
         match row.map(|row| Self::read_next(&row)) {
@@ -95,37 +96,37 @@ impl<B: Backend> Relay<B> {
             None if !stored.has_lost(RecordKind::RelayPeer) => {}
             Some(Err(_)) | None => {
                 self.next_mailbox = self.next_mailbox.saturating_add(FAR);
-                self.store_next(step);
+                self.store_next(effects);
             }
         }
     }
 
     /// Removes references to mailboxes that did not load, so that their contacts get new ones.
-    fn forget_lost_mailboxes(&mut self, step: &mut Step) {
+    fn forget_lost_mailboxes(&mut self, effects: &mut Effects) {
         let lost = |peer: &RelayPeer| peer.ours.is_some_and(|id| !self.mailboxes.contains_key(&id));
         let homeless = self.peers.iter().filter(|(_, peer)| lost(peer)).map(|(id, _)| *id);
         for id in homeless.collect::<Vec<_>>() {
-            self.update_peer(id, step, |peer| peer.ours = None);
+            self.update_peer(id, effects, |peer| peer.ours = None);
         }
     }
 
     /// Writes the rows of the carrier.
-    pub(super) fn put_rows(&self, step: &mut Step) {
-        self.mailboxes.keys().for_each(|id| self.store_mailbox(*id, step));
+    pub(super) fn put_rows(&self, effects: &mut Effects) {
+        self.mailboxes.keys().for_each(|id| self.store_mailbox(*id, effects));
         for (id, own) in &self.closing {
-            step.put(RecordKind::Mailbox, key32(id.0), own.write());
+            effects.put(RecordKind::Mailbox, key32(id.0), own.write());
         }
         if self.next_mailbox > 1 {
-            self.store_next(step);
+            self.store_next(effects);
         }
         for (id, peer) in &self.peers {
             if let Some(value) = peer.stored_form() {
-                step.put(RecordKind::RelayPeer, key32(id.0), value);
+                effects.put(RecordKind::RelayPeer, key32(id.0), value);
             }
         }
         if let Some(publication) = &self.publication {
             let key = Publication::KEY.into();
-            step.put(RecordKind::Prekey, key, publication.write());
+            effects.put(RecordKind::Prekey, key, publication.write());
         }
     }
 }

@@ -1,11 +1,11 @@
-//! Rows of a new vault out of the contents of a backup.
+//! Creates the rows of a new vault from the contents of a backup.
 //!
 //! ```text
-//! identity -> contacts -> notes -> windows -> networks -> finish: the rows that need all of them
+//! identity -> contacts -> notes -> windows -> networks -> finish: the rows that depend on all others
 //! ```
 //!
-//! The rows are those of a device that has just begun a new era with every contact (MSG-91): no session,
-//! no prekey and no mailbox is among them, so that the first start makes fresh ones.
+//! The rows are those of a device that has just begun a new era with every contact (MSG-91). They
+//! contain no session, no prekey and no mailbox, so that the first start creates fresh ones.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -26,10 +26,10 @@ use crate::profile::Profile;
 use crate::threads::{StoredNote, key_seen, write_windows};
 use crate::view::ContactState;
 
-/// Contacts, and notes, at most: what a file of 4 GiB holds.
+/// Most contacts and most notes, which is more than a file of 4 GiB contains.
 const CONTACTS_MAX: usize = 100_000;
 const NOTES_MAX: u64 = 10_000_000;
-/// Facts of one note: more than four carriers can add.
+/// Most facts of one note, which is more than four carriers can add.
 const FACTS_MAX: usize = 255;
 /// The highest numbers of contacts and notes that a device gives out.
 const CONTACT_ID_MAX: u32 = u32::MAX / 4;
@@ -39,12 +39,12 @@ const NOTE_ID_MAX: u64 = u64::MAX / 4;
 struct RestoredContact {
     lane: Lane,
     left: Aftermath,
-    /// True if it is sent receipts, and so inventories.
+    /// True if the contact gets receipts, and therefore inventories.
     is_told: bool,
     eras: BTreeSet<Era>,
 }
 
-/// Makes the rows of a vault, one value of a backup after the other.
+/// Creates the rows of a vault, one value of a backup after the other.
 pub struct RestoreRows {
     profile: Profile,
     made: Time,
@@ -60,7 +60,7 @@ impl RestoreRows {
     /// Begins with the identity of a backup that was made at `made`.
     ///
     /// # Errors
-    /// [`BackupError::Identity`] if it makes no card.
+    /// [`BackupError::Identity`] if no card can be issued from it.
     pub fn new<B: Backend>(
         identity: BackupIdentity,
         made: Time,
@@ -80,10 +80,10 @@ impl RestoreRows {
         })
     }
 
-    /// Takes a contact. Returns its row.
+    /// Adds a contact. Returns the row of the contact.
     ///
     /// # Errors
-    /// [`BackupError::Contact`] if it is there twice, or is ourselves, or its rules are none.
+    /// [`BackupError::Contact`] if the contact was added before, has our own key, or is malformed.
     pub fn add_contact(
         &mut self,
         contact: BackupContact,
@@ -110,7 +110,7 @@ impl RestoreRows {
         let mut era = Era([0; 4]);
         rng.fill_bytes(&mut era.0);
         let mut lane = Lane { era: Some(era), ..Lane::default() };
-        // A contact of whom we hold the card alone does not know us (MSG-107).
+        // A contact in phase `Held` (card only) does not know us (MSG-107).
         if matches!(phase, ContactPhase::Asked | ContactPhase::Open) {
             lane.owed.hello = true;
             lane.owed.owe_reset(ResetCause::Restored);
@@ -177,11 +177,12 @@ impl RestoreRows {
         Ok(put(RecordKind::Seen, key_seen(id, era), value))
     }
 
-    /// Takes the charges of a mixnet. The new device is in none: it joins again and goes on with them, so
-    /// that a restore never lowers a budget that was spent (BACKUP-24).
+    /// Adds the charges of a mixnet. Returns their row. The new device has joined no mixnet. When
+    /// it joins again it continues with these charges, so that a restore never restores a spent
+    /// budget (BACKUP-24).
     ///
     /// # Errors
-    /// [`BackupError::Network`] if it is there twice.
+    /// [`BackupError::Network`] if the network was added before, or its address is too long.
     pub fn add_network(&mut self, network: BackupNetwork) -> Result<RecordChange, BackupError> {
         if !self.networks.insert(network.pin) || u8::try_from(network.address.len()).is_err() {
             return Err(BackupError::Network);
@@ -203,15 +204,15 @@ impl RestoreRows {
     }
 }
 
-/// Returns under which key of a vault a record is sealed: its kind says it, or the record itself. `None`: it
-/// cannot be read.
+/// Returns the retention of a record, which follows from its kind or its content, or `None` if the
+/// content does not decode.
 pub fn retention_of(kind: RecordKind, value: &[u8]) -> Option<Retention> {
     let of_note = || StoredNote::read(value).ok().map(|note| note.bucket());
     kind.retention().or_else(|| (kind == RecordKind::Note).then(of_note).flatten())
 }
 
-/// Returns true if the user has to decide about a note: it had no number in the backup, and the lost device
-/// may have sent it since (BACKUP-23).
+/// Returns true if the user must decide about a note. It had no number in the backup, and the lost
+/// device may have sent it since (BACKUP-23).
 fn is_unsure(note: &StoredNote) -> bool {
     !note.incoming && note.seq == 0 && !note.is_delivered()
 }
@@ -237,6 +238,7 @@ fn stored_note(note: BackupNote, now: Time) -> StoredNote {
         again: false,
         voided: note.voided,
         facts: note.facts,
+        life: note.life,
         why: WaitReason::Sending,
     };
     stored.again = stored.seq > 0 && !stored.voided && stored.is_waiting(now);

@@ -11,9 +11,9 @@ use mezza_ratchet::{Conversation, IdentityKey, StoredRow, Table};
 use super::older;
 use crate::carriers::Port;
 use crate::contacts::{self, Contact};
-use crate::device::Parts;
+use crate::device::Turn;
 use crate::io::{
-    At, ContactId, PersonRows, RecordKind, RowsByKey, StoredRecord, StoredRows, id32, key32,
+    ContactId, PersonRows, RecordKind, RowsByKey, StoredRecord, StoredRows, id32, key32,
 };
 use crate::note::Era;
 use crate::outbox::{Aftermath, Lane};
@@ -34,100 +34,97 @@ struct Known<P: Port> {
     left: Option<Aftermath>,
 }
 
-/// Loads all contacts and inviters.
-pub(super) fn load_people<P: Port>(
-    parts: &mut Parts<P>,
-    stored: &mut StoredRows<'_>,
-    notes: &RowsByKey,
-    at: &mut At<'_>,
-) {
-    // The windows are checked only if some of them are lost, because reading all notes twice is
-    // slow.
-    let lost = parts.aside.has_lost(RecordKind::Seen);
-    let heard = if lost { collect_heard(notes) } else { Heard::new() };
-    for person in stored.take_people(|id| parts.carriers.carrier(id).is_some()) {
-        parts.profile.skip_contact(person.id.0);
-        let older =
-            person.single_row(RecordKind::Contact).and_then(|row| older::split_row(person.id, row));
-        let newer = older.map(|rows| with_rows(&person, rows));
-        if load_person(parts, newer.as_ref().unwrap_or(&person), &heard, stored, at).is_err() {
-            set_aside(parts, &person);
-            continue;
-        }
-        for (kind, key, row) in newer.into_iter().flat_map(|person| person.rows) {
-            if older::KINDS.contains(&kind) {
-                at.step.put(kind, key, row);
+impl<P: Port> Turn<'_, P> {
+    /// Loads all contacts and inviters.
+    pub(super) fn load_people(&mut self, stored: &mut StoredRows<'_>, notes: &RowsByKey) {
+        // The windows are checked only if some of them are lost, because reading all notes twice is
+        // slow.
+        let lost = self.device.aside.has_lost(RecordKind::Seen);
+        let heard = if lost { collect_heard(notes) } else { Heard::new() };
+        for person in stored.take_people(|id| self.device.carriers.carrier(id).is_some()) {
+            self.device.profile.skip_contact(person.id.0);
+            let older = person
+                .single_row(RecordKind::Contact)
+                .and_then(|row| older::split_row(person.id, row));
+            let newer = older.map(|rows| with_rows(&person, rows));
+            if self.load_person(newer.as_ref().unwrap_or(&person), &heard, stored).is_err() {
+                self.quarantine_person(&person);
+                continue;
+            }
+            for (kind, key, row) in newer.into_iter().flat_map(|person| person.rows) {
+                if older::KINDS.contains(&kind) {
+                    self.ctx.effects.put(kind, key, row);
+                }
             }
         }
     }
-}
 
-/// Loads a contact or an inviter. A refused one changes nothing.
-fn load_person<P: Port>(
-    parts: &mut Parts<P>,
-    rows: &PersonRows,
-    heard: &Heard,
-    stored: &StoredRows<'_>,
-    at: &mut At<'_>,
-) -> Result<(), DecodeError> {
-    let id = ContactId(id32(&rows.id.0.to_be_bytes())?);
-    let local = parts.profile.identity().public_key();
-    // Exactly one row of the two kinds must exist, or two contacts would share one number.
-    if rows.rows_of(RecordKind::Contact).chain(rows.rows_of(RecordKind::Inviter)).count() != 1 {
-        return Err(DecodeError::Value);
-    }
-    parts.carriers.all_carriers().try_for_each(|one| one.check_rows(rows))?;
-    let known = rows.single_row(RecordKind::Contact);
-    let inviter = rows.single_row(RecordKind::Inviter);
-    match (known, inviter) {
-        (Some(row), None) => {
-            let mut known = Known::<P>::read(row, rows, local, heard)?;
-            let form = known.contact.write();
-            if form[..] != *row {
-                // An earlier version merged the card without a size limit, so its row is written
-                // again.
-                at.step.put(RecordKind::Contact, key32(id.0), form);
-            }
-            parts.carriers.notify_all(|one| {
-                known.peer.renewal.renew |= one.load_person(rows, stored, at);
-            });
-            parts.contacts.load(id, known.contact);
-            parts.threads.load_thread(id, known.windows, known.quota);
-            parts.sessions.load(id, known.peer, at.step);
-            parts.outbox.load_lane(id, known.lane, at.step);
-            if let Some(left) = known.left {
-                parts.outbox.load_aftermath(id, left);
-            }
+    /// Loads a contact or an inviter. A refused one changes nothing.
+    fn load_person(
+        &mut self,
+        rows: &PersonRows,
+        heard: &Heard,
+        stored: &StoredRows<'_>,
+    ) -> Result<(), DecodeError> {
+        let id = ContactId(id32(&rows.id.0.to_be_bytes())?);
+        let local = self.device.profile.identity().public_key();
+        // Exactly one row of the two kinds must exist, or two contacts would share one number.
+        if rows.rows_of(RecordKind::Contact).chain(rows.rows_of(RecordKind::Inviter)).count() != 1 {
+            return Err(DecodeError::Value);
         }
-        (None, Some(row)) => {
-            let ik = parts.carriers.all_carriers().find_map(|one| one.inviter_key(row));
-            let ik = ik.ok_or(DecodeError::Value)?;
-            let peer = load_peer(rows, local, ik)?;
-            // An inviter has no windows, because none of its notes was acknowledged.
-            if rows.rows_of(RecordKind::Seen).any(|(key, _)| key.len() != 1) {
-                return Err(DecodeError::Value);
+        self.device.carriers.all_carriers().try_for_each(|one| one.check_rows(rows))?;
+        let known = rows.single_row(RecordKind::Contact);
+        let inviter = rows.single_row(RecordKind::Inviter);
+        match (known, inviter) {
+            (Some(row), None) => {
+                let mut known = Known::<P>::read(row, rows, local, heard)?;
+                let form = known.contact.write();
+                if form[..] != *row {
+                    // An earlier version merged the card without a size limit, so its row is
+                    // written again.
+                    self.ctx.effects.put(RecordKind::Contact, key32(id.0), form);
+                }
+                self.device.carriers.notify_all(|one| {
+                    known.peer.renewal.renew |= one.load_person(rows, stored, &mut self.ctx);
+                });
+                self.device.contacts.load(id, known.contact);
+                self.device.threads.load_thread(id, known.windows, known.quota);
+                self.device.sessions.load(id, known.peer, self.ctx.effects);
+                self.device.outbox.load_lane(id, known.lane, self.ctx.effects);
+                if let Some(left) = known.left {
+                    self.device.outbox.load_aftermath(id, left);
+                }
             }
-            parts.sessions.load(id, peer, at.step);
-            // Only a session of a contact is renewed, so the result is ignored.
-            parts.carriers.notify_all(|one| {
-                one.load_person(rows, stored, at);
-            });
+            (None, Some(row)) => {
+                let ik = self.device.carriers.all_carriers().find_map(|one| one.inviter_key(row));
+                let ik = ik.ok_or(DecodeError::Value)?;
+                let peer = load_peer(rows, local, ik)?;
+                // An inviter has no windows, because none of its notes was acknowledged.
+                if rows.rows_of(RecordKind::Seen).any(|(key, _)| key.len() != 1) {
+                    return Err(DecodeError::Value);
+                }
+                self.device.sessions.load(id, peer, self.ctx.effects);
+                // Only a session of a contact is renewed, so the result is ignored.
+                self.device.carriers.notify_all(|one| {
+                    one.load_person(rows, stored, &mut self.ctx);
+                });
+            }
+            _ => return Err(DecodeError::Value),
         }
-        _ => return Err(DecodeError::Value),
+        Ok(())
     }
-    Ok(())
-}
 
-fn set_aside<P: Port>(parts: &mut Parts<P>, person: &PersonRows) {
-    let part = part_of(person);
-    if let Some((ik, name)) = find_owner(&parts.carriers, person) {
-        parts.aside.belongs_to(&ik);
-        if let Some(name) = name {
-            parts.aside.name_part(part, name);
+    fn quarantine_person(&mut self, person: &PersonRows) {
+        let part = part_of(person);
+        if let Some((ik, name)) = find_owner(&self.device.carriers, person) {
+            self.device.aside.add_identity(&ik);
+            if let Some(name) = name {
+                self.device.aside.name_part(part, name);
+            }
         }
-    }
-    for (kind, key, value) in &person.rows {
-        parts.aside.add(part, *kind, key.clone(), value.len());
+        for (kind, key, value) in &person.rows {
+            self.device.aside.add(part, *kind, key.clone(), value.len());
+        }
     }
 }
 

@@ -16,7 +16,7 @@ pub struct SeqRange {
 /// The content of a [`Window`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WindowRanges {
-    /// Every number up to here is settled.
+    /// Every number up to this one is settled: it has arrived or was voided.
     pub floor: u32,
     /// Numbers above the floor that have arrived, ascending.
     pub arrived: Vec<SeqRange>,
@@ -50,7 +50,7 @@ impl Window {
         fill_bits(&mut window.voided, &ranges.voided, above)?;
         let below = |seq: u32| ranges.floor.checked_sub(seq).filter(|_| seq > 0);
         fill_bits(&mut window.passed, &ranges.passed, below)?;
-        // The lists must be ascending and apart: a window has one form only.
+        // The ranges must ascend without touching, so that each window has one form.
         (window.to_ranges() == *ranges && !window.arrived.meets(&window.voided)).then_some(())?;
         let open = !window.arrived.has_bit(0) && !window.voided.has_bit(0);
         open.then_some(window)

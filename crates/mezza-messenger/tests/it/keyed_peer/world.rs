@@ -369,7 +369,7 @@ fn some_command(ops: &mut Operations<'_>, world: &World, at: usize) -> Command {
         }
         5..=8 => {
             let text = "y".repeat([1, 300, 8_192][ops.draw_below(3)]);
-            Command::Send { contact, client: [ops.next_byte(); 16], text }
+            Command::Send { contact, client: [ops.next_byte(); 16], text, life: None }
         }
         9 => Command::Seen { contact, note },
         10 => Command::Cancel { note },
@@ -387,6 +387,7 @@ fn some_command(ops: &mut Operations<'_>, world: &World, at: usize) -> Command {
                 timer_s: [0, 60, 86_400, u32::MAX][ops.draw_below(4)],
                 delivered: ops.draw_below(3) > 0,
                 read: ops.draw_below(2) == 0,
+                life: None,
             };
             Command::Policy { contact, policy }
         }

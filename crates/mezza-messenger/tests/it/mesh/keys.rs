@@ -172,6 +172,41 @@ fn msg_135_a_step_that_failed_is_in_the_next_one() {
     }
 }
 
+/// After a crash a tree that the disk refused is gone. No card names it before it is stored.
+#[test]
+fn msg_135_a_card_has_no_keys_that_are_not_stored() {
+    for parts in 0..3 {
+        for crashes in [false, true] {
+            let mut meadow = Meadow::new();
+            let clock = meadow.clock();
+            meadow.mesh(0, MeshInput::Clock(clock));
+            meadow.step_parts = parts;
+            meadow.mesh(0, MeshInput::MakeTree { confirmed: false });
+            assert!(!has_part(&meadow, 0), "{parts} of three parts are stored");
+            // The user renews the card for another reason, before the disk takes the tree.
+            let publish = Command::Publish { name: "ann 2".into(), relays: Vec::new() };
+            meadow.command(0, publish);
+            assert!(!has_part(&meadow, 0), "{parts} of three parts are stored");
+            if crashes {
+                meadow.reload(0);
+                assert!(!has_part(&meadow, 0));
+            }
+            // The disk takes it again, and the user asks again.
+            meadow.step_parts = 3;
+            meadow.mesh(0, MeshInput::MakeTree { confirmed: false });
+            let card = meadow.sides[0].device.card(CardForm::Full).expect("a card");
+            let block = card.part(OFFLINE_PART).expect("stored").to_vec();
+            meadow.restart(0);
+            let card = meadow.sides[0].device.card(CardForm::Full).expect("a card");
+            assert_eq!(
+                card.part(OFFLINE_PART),
+                Some(&block[..]),
+                "the tree is the one of the card"
+            );
+        }
+    }
+}
+
 #[test]
 fn msg_137_a_tag_of_nobody_is_dropped_and_counted() {
     let mut meadow = Meadow::friends();

@@ -6,6 +6,7 @@ use mezza_core::{Machine, PortableBackend, Time, Wiping};
 use mezza_hibe::{CarriedEnvelope, EnvelopeTime, Life, Tick, Trial, trial_open_carried};
 use mezza_messenger::carriers::mesh::TrialKeys;
 use mezza_messenger::evidence::NoteState;
+use mezza_messenger::policy::NoteLife;
 use mezza_messenger::{
     CarrierInput, CarrierOutput, CarrierSet, Command, ContactId, Device, DeviceError, Event, Input,
     MeshInput, MeshOutput, MeshReport, NoteId, Output, RecordKind,
@@ -22,7 +23,7 @@ const TICK_MS: u64 = 30_000;
 pub struct Cell {
     pub from: usize,
     ticket: u64,
-    time: EnvelopeTime,
+    pub time: EnvelopeTime,
     pub envelope: Vec<u8>,
 }
 
@@ -32,6 +33,14 @@ pub struct Side {
     pub ring: Option<Vec<u8>>,
     keys: Option<TrialKeys>,
     pub shown: Vec<Event>,
+}
+
+/// When a device is killed.
+#[derive(Clone, Copy)]
+pub struct Kill {
+    pub who: usize,
+    /// The number of its outputs that are carried out before.
+    pub after: usize,
 }
 
 /// The two devices and the air between them.
@@ -44,8 +53,16 @@ pub struct Meadow {
     pub sent: Vec<Cell>,
     /// True while the two do not hear each other.
     pub apart: bool,
+    /// True while 64 liars are around: they announce every cell and pass none on.
+    pub liars: bool,
     /// How many of the three parts of a keyring step the disk takes; 3: all.
     pub step_parts: usize,
+    /// Outputs of each device so far.
+    pub outputs: [usize; 2],
+    /// The device that is killed instead of its next output, after so many.
+    pub kill: Option<Kill>,
+    /// The device that was killed and has not started again.
+    pub killed: Option<usize>,
     client: u8,
     pub rng: ChaCha20Rng,
 }
@@ -53,7 +70,12 @@ pub struct Meadow {
 impl Meadow {
     /// Ann and Ben, without keys for the mesh.
     pub fn new() -> Self {
-        let mut rng = ChaCha20Rng::seed_from_u64(11);
+        Self::seeded(11)
+    }
+
+    /// Two other devices of these names.
+    pub fn seeded(seed: u64) -> Self {
+        let mut rng = ChaCha20Rng::seed_from_u64(seed);
         let sides = ["ann", "ben"].map(|name| {
             let carriers = CarrierSet::default();
             let device = Device::create(carriers, name, &[], START, &mut rng).expect("clean");
@@ -61,8 +83,20 @@ impl Meadow {
         });
         let air = VecDeque::new();
         let sent = Vec::new();
-        let mut meadow =
-            Self { sides, now: START, air, sent, apart: false, step_parts: 3, client: 0, rng };
+        let mut meadow = Self {
+            sides,
+            now: START,
+            air,
+            sent,
+            apart: false,
+            liars: false,
+            step_parts: 3,
+            outputs: [0; 2],
+            kill: None,
+            killed: None,
+            client: 0,
+            rng,
+        };
         meadow.tell_clock();
         meadow
     }
@@ -100,7 +134,7 @@ impl Meadow {
             own: tick,
             within_ms: 2_500,
             settled: true,
-            around: u32::from(!self.apart),
+            around: u32::from(!self.apart) + 64 * u32::from(self.liars),
             boot_ms: self.now.as_ms() - START.as_ms(),
             level: 2,
         }
@@ -113,14 +147,17 @@ impl Meadow {
         }
     }
 
-    /// Time passes, tick by tick; cells of a minute end.
+    /// Time passes, tick by tick; cells end with the epoch after theirs.
     pub fn pass(&mut self, ms: u64) {
         let end = self.now.plus_ms(ms);
         while self.now < end {
             self.now = self.now.plus_ms(TICK_MS).min(end);
             self.tell_clock();
             let tick = self.now.as_ms() / TICK_MS;
-            let over = |cell: &Cell| u64::from(cell.time.tick.0) + 1 < tick;
+            let over = |cell: &Cell| {
+                let epoch_ticks = u64::from(cell.time.life.epoch_ticks());
+                u64::from(cell.time.tick.0) / epoch_ticks + 1 < tick / epoch_ticks
+            };
             let ended: Vec<Cell> = self.sent.iter().filter(|cell| over(cell)).cloned().collect();
             self.sent.retain(|cell| !over(cell));
             for cell in ended {
@@ -129,8 +166,10 @@ impl Meadow {
                 let _ = self.try_input(cell.from, Input::Carrier(input.into()));
             }
             for who in 0..2 {
-                self.sides[who].device.wake(self.now, &mut self.rng);
-                self.drain(who);
+                if self.killed != Some(who) {
+                    self.sides[who].device.wake(self.now, &mut self.rng);
+                    self.drain(who);
+                }
             }
             self.settle();
         }
@@ -147,13 +186,25 @@ impl Meadow {
     }
 
     pub fn try_input(&mut self, who: usize, input: Input) -> Result<(), DeviceError> {
+        if self.killed == Some(who) {
+            return Ok(());
+        }
         self.sides[who].device.handle(input, self.now, &mut self.rng)?;
         self.drain(who);
         Ok(())
     }
 
     fn drain(&mut self, who: usize) {
-        while let Some(output) = self.sides[who].device.poll() {
+        while self.killed != Some(who)
+            && let Some(output) = self.sides[who].device.poll()
+        {
+            if self.kill.is_some_and(|kill| kill.who == who && self.outputs[who] >= kill.after) {
+                // Neither this output nor a later one is carried out.
+                self.kill = None;
+                self.killed = Some(who);
+                return;
+            }
+            self.outputs[who] += 1;
             match output {
                 Output::Store(batch) => write(&mut self.sides[who].disk, batch.0),
                 Output::Notify(event) => self.sides[who].shown.push(event),
@@ -198,6 +249,10 @@ impl Meadow {
     /// Everything in the air is announced and tried.
     pub fn settle(&mut self) {
         while let Some(cell) = self.air.pop_front() {
+            if self.liars {
+                let announced = MeshInput::Announced { ticket: cell.ticket, names: 64 };
+                let _ = self.try_input(cell.from, Input::Carrier(announced.into()));
+            }
             if self.apart {
                 continue;
             }
@@ -219,6 +274,13 @@ impl Meadow {
         }
     }
 
+    /// Starts the killed device again, if there is one.
+    pub fn revive(&mut self) -> bool {
+        let Some(who) = self.killed.take() else { return false };
+        self.restart(who);
+        true
+    }
+
     /// Starts a device again from its disk, which must load as a whole.
     pub fn restart(&mut self, who: usize) {
         self.reload(who);
@@ -235,6 +297,11 @@ impl Meadow {
             side.ring.clone().map(|ring| (RecordKind::TreeRing, Vec::new(), Wiping::new(ring)));
         let rows: Vec<_> = rows.chain(ring).collect();
         let carriers = CarrierSet::default();
+        // The cells of the former run are nobody's any more.
+        self.sent.retain(|cell| cell.from != who);
+        for cell in self.air.iter_mut().filter(|cell| cell.from == who) {
+            cell.ticket = u64::MAX;
+        }
         let device = Device::load(carriers, rows, &[], self.now, &mut self.rng);
         self.sides[who].device = device.expect("the profile is there");
         self.sides[who].keys = None;
@@ -248,10 +315,15 @@ impl Meadow {
     }
 
     pub fn say(&mut self, who: usize, text: &str) -> NoteId {
+        self.say_for(who, text, None)
+    }
+
+    /// Writes a note with a life of its own.
+    pub fn say_for(&mut self, who: usize, text: &str, life: Option<NoteLife>) -> NoteId {
         self.client += 1;
         let client = [self.client; 16];
         let contact = self.contact(who);
-        self.command(who, Command::Send { contact, client, text: text.into() });
+        self.command(who, Command::Send { contact, client, text: text.into(), life });
         self.sides[who].device.find_sent(&client).expect("accepted")
     }
 

@@ -69,7 +69,7 @@ fn msg_138_what_nobody_carried_leaves_again_in_a_fresh_cell() {
     meadow.apart = true;
     meadow.tell_clock();
     let note = meadow.say(0, "into the fog");
-    assert_eq!(meadow.state(0, note), NoteState::Queued(WaitReason::NoCarrier));
+    assert_eq!(meadow.state(0, note), NoteState::Queued(WaitReason::NoNeighbours));
     meadow.pass(10 * Time::MINUTE_MS);
     meadow.apart = false;
     meadow.tell_clock();
@@ -124,7 +124,7 @@ fn msg_136_a_long_first_text_follows_in_the_session() {
     assert_eq!(meadow.texts(1), [long]);
     let text = "x".repeat(4_000);
     let contact = meadow.contact(0);
-    let send = Command::Send { contact, client: [200; 16], text };
+    let send = Command::Send { contact, client: [200; 16], text, life: None };
     assert!(meadow.try_input(0, Input::Command(send)).is_err(), "too big (MSG-25)");
 }
 

@@ -9,8 +9,9 @@ use mezza_core::{DecodeError, Reader, Time, Wiping, snapshot};
 use mezza_messenger::carriers::{Bundles, Carrier, Exchange, Invitations, Routing, Storage};
 use mezza_messenger::evidence::WaitReason;
 use mezza_messenger::io::{
-    At, CarrierCaps, CarrierHides, CarrierState, ContactFacts, Due, Forget, Handover, Leaving,
-    Missing, News, ParcelId, PersonRows, Route, RouteTerms, Step, StoredRows, key32, loads_again,
+    CarrierCaps, CarrierHides, CarrierState, ContactFacts, Ctx, Due, Effects, Forget, Handover,
+    Leaving, Missing, News, ParcelId, PersonRows, Route, RouteTerms, StoredRows, key32,
+    loads_again,
 };
 use mezza_messenger::{CarrierId, ContactId, RecordKind};
 
@@ -75,9 +76,9 @@ impl Toy {
         Self { handed, news, taken, kept: Vec::new(), written: 0, asks: false, knobs }
     }
 
-    fn store(&self, contact: ContactId, step: &mut Step) {
+    fn store(&self, contact: ContactId, effects: &mut Effects) {
         let value = Wiping::new(self.taken[&contact].to_be_bytes().to_vec());
-        step.put(RecordKind::LinkPeer, key32(contact.0), value);
+        effects.put(RecordKind::LinkPeer, key32(contact.0), value);
     }
 }
 
@@ -90,7 +91,7 @@ impl Carrier for Toy {
         TOY
     }
 
-    fn handle_timer(&mut self, number: u64, _: &dyn Fn(ContactId) -> bool, _: &mut At<'_>) {
+    fn handle_timer(&mut self, number: u64, _: &dyn Fn(ContactId) -> bool, _: &mut Ctx<'_>) {
         self.kept.retain(|id| id.0 != number);
         self.news.push_back(News::Expired(ParcelId(number)));
     }
@@ -130,14 +131,14 @@ impl Routing for Toy {
         false
     }
 
-    fn hand_over(&mut self, parcel: &Leaving<'_>, at: &mut At<'_>) -> Handover {
+    fn hand_over(&mut self, parcel: &Leaving<'_>, ctx: &mut Ctx<'_>) -> Handover {
         assert_eq!(parcel.route.address, [7], "a route is its carrier's");
         *self.taken.entry(parcel.to.id).or_default() += 1;
-        self.store(parcel.to.id, at.step);
+        self.store(parcel.to.id, ctx.effects);
         (self.written, self.asks) = (self.written + 1, true);
         if self.knobs.keeps.get() {
             self.kept.push(parcel.id);
-            at.step.set_timer(Due::Carrier(TOY, parcel.id.0), Some(at.now.plus_ms(KEEPS_MS)));
+            ctx.effects.set_timer(Due::Carrier(TOY, parcel.id.0), Some(ctx.now.plus_ms(KEEPS_MS)));
         } else {
             self.handed.push_back(parcel.bytes.to_vec());
             self.news.push_back(News::Handed { parcel: parcel.id, again: None });
@@ -147,9 +148,9 @@ impl Routing for Toy {
 }
 
 impl Exchange for Toy {
-    fn forget_contact(&mut self, contact: ContactId, what: Forget, at: &mut At<'_>) {
+    fn forget_contact(&mut self, contact: ContactId, what: Forget, ctx: &mut Ctx<'_>) {
         if what == Forget::All && self.taken.remove(&contact).is_some() {
-            at.step.drop_row(RecordKind::LinkPeer, key32(contact.0));
+            ctx.effects.drop_row(RecordKind::LinkPeer, key32(contact.0));
         }
     }
 }
@@ -167,7 +168,7 @@ impl Storage for Toy {
         std::mem::take(&mut self.asks).then_some(self.written)
     }
 
-    fn on_durable(&mut self, number: u64, _: &mut At<'_>) {
+    fn on_durable(&mut self, number: u64, _: &mut Ctx<'_>) {
         self.knobs.durable.set(number);
     }
 
@@ -175,7 +176,7 @@ impl Storage for Toy {
         person.read_optional(RecordKind::LinkPeer, read).map(drop)
     }
 
-    fn load_person(&mut self, person: &PersonRows, _: &StoredRows<'_>, _: &mut At<'_>) -> bool {
+    fn load_person(&mut self, person: &PersonRows, _: &StoredRows<'_>, _: &mut Ctx<'_>) -> bool {
         let row = person.single_row(RecordKind::LinkPeer).and_then(|row| read(row).ok());
         self.taken.extend(row.map(|taken| (person.id, taken)));
         false
@@ -185,7 +186,7 @@ impl Storage for Toy {
         loads_again(value, read(value).map(|n| Some(Wiping::new(n.to_be_bytes().to_vec()))))
     }
 
-    fn put_records(&self, step: &mut Step) {
-        self.taken.keys().for_each(|contact| self.store(*contact, step));
+    fn put_records(&self, effects: &mut Effects) {
+        self.taken.keys().for_each(|contact| self.store(*contact, effects));
     }
 }

@@ -74,7 +74,7 @@ fn msg_25_the_roomiest_carrier_of_the_list_says_what_is_too_big() {
     let long = |n| {
         let text = "x".repeat(8_192);
         let contact = ContactId(1);
-        Input::Command(Command::Send { contact, client: [n; 16], text })
+        Input::Command(Command::Send { contact, client: [n; 16], text, life: None })
     };
     pair.goes_by(0, Policy { carriers: vec![TOY], ..Policy::default() });
     let refused = pair.devices[0].handle(long(3), START, &mut pair.rng);

@@ -14,7 +14,7 @@ const IN_VAIN: u32 = 60;
 const SHORT: u32 = 18;
 
 /// The mixnet first, else the relay.
-fn both() -> Policy {
+pub fn both() -> Policy {
     let carriers = vec![CarrierId::MIXNET, CarrierId::RELAY];
     Policy { carriers, fallback: Fallback::Listed, ..Policy::default() }
 }

@@ -58,7 +58,7 @@ fn add(stage: &mut Stage, card: Card) -> ContactId {
 
 fn send(contact: ContactId) -> Input {
     let client = [contact.0 as u8; 16];
-    Input::Command(Command::Send { contact, client, text: "hi".into() })
+    Input::Command(Command::Send { contact, client, text: "hi".into(), life: None })
 }
 
 fn fetches(outputs: &[Output], connection: RelayConnectionId) -> bool {

@@ -21,7 +21,7 @@ use crate::stage::{START, Stage, connection, relay, send};
 fn writes(stage: &mut Stage, contact: ContactId, n: u32) -> Result<(), DeviceError> {
     let mut client = [0xc1; 16];
     client[..4].copy_from_slice(&n.to_be_bytes());
-    let send = Command::Send { contact, client, text: "waits".into() };
+    let send = Command::Send { contact, client, text: "waits".into(), life: None };
     let Stage { parties, now, rng, .. } = stage;
     parties[0].device.handle(Input::Command(send), *now, rng)
 }

@@ -375,7 +375,7 @@ fn nothing_runs_further_ahead_than_the_readers_window() {
         let mut client = [0xaa; 16];
         client[..4].copy_from_slice(&n.to_be_bytes());
         let text = "x".into();
-        (client, Input::Command(Command::Send { contact, client, text }))
+        (client, Input::Command(Command::Send { contact, client, text, life: None }))
     };
     let era = {
         stage.say(0, contact, "the first one");
@@ -492,5 +492,34 @@ fn msg_93_a_note_that_a_receipt_leaves_out_goes_again() {
         stage.pass(minutes * Time::MINUTE_MS);
         let expected: &[u32] = if again { &[2] } else { &[] };
         assert_eq!(tell(&mut stage), expected, "{minutes} minutes later");
+    }
+}
+
+/// A receipt that comes while a note may still be on its way is the last that the reader sends.
+#[test]
+fn msg_93_a_note_that_an_early_receipt_leaves_out_goes_again_in_time() {
+    for restarts in [false, true] {
+        let mut stage = Stage::new(&["alice"]);
+        let (mut peer, contact) = Peer::open(&mut stage, 11);
+        for text in ["one", "two"] {
+            stage.say(0, contact, text);
+        }
+        let notes = peer.read(&mut stage);
+        let era = notes.iter().find(|note| note.seq > 0).expect("a note of the user").era;
+        let gap = Receipt { what: Receipt::DELIVERED, era, floor: 0, base: 2, bits: 1 };
+        let mut proof = peer.receipt(Receipt::DELIVERED, 2).split_off(1);
+        if let [Item::Kept(kept)] = &mut proof[..] {
+            kept.notes.remove(0);
+        }
+        peer.put(&mut stage, &note(0, 0, [vec![Item::Receipt(gap)], proof].concat()));
+        let repeated = |stage: &mut Stage, peer: &mut Peer, minutes: u64| -> Vec<u32> {
+            stage.pass(minutes * Time::MINUTE_MS);
+            peer.read(stage).iter().map(|note| note.seq).filter(|seq| *seq > 0).collect()
+        };
+        assert_eq!(repeated(&mut stage, &mut peer, 9), [0; 0], "it may still be under way");
+        if restarts {
+            stage.restart(0);
+        }
+        assert_eq!(repeated(&mut stage, &mut peer, 2), [1], "restarted: {restarts}");
     }
 }

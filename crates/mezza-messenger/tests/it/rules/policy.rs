@@ -96,7 +96,7 @@ fn msg_21_what_is_sealed_for_a_carrier_that_is_allowed_no_more_is_taken_back() {
             })
             .count()
     };
-    let send = Command::Send { contact: bob, client: [9; 16], text: "x".into() };
+    let send = Command::Send { contact: bob, client: [9; 16], text: "x".into(), life: None };
     let outputs = unanswered(&mut stage, Input::Command(send));
     assert_eq!(carries(&outputs), 1, "sealed, and on its way to the relay");
     let by = |carrier| Policy { carriers: vec![carrier], ..Policy::default() };
@@ -132,6 +132,30 @@ fn msg_22_a_restart_lowers_no_pin() {
 }
 
 #[test]
+fn web_21_a_waiting_note_leaves_at_the_level_of_now_if_the_user_wants_it() {
+    let (mut stage, bob, alice) = Stage::friends();
+    pin(&mut stage, 0, bob, Policy { level_min: 3, ..Policy::default() });
+    let [note, other] = ["for level 3", "for level 3, too"].map(|text| stage.say(0, bob, text));
+    let lower = |note| Command::LowerLevel { note };
+    let refused = Err(DeviceError::Person(PersonError::NotNow));
+    assert_eq!(stage.command(0, lower(note)), refused, "the conversation is at level 3 itself");
+    pin(&mut stage, 0, bob, Policy::default());
+    stage.settle();
+    assert_eq!(stage.state(0, note), NoteState::Queued(WaitReason::BelowPin));
+    stage.command(0, lower(note)).expect("it waits above the level of now");
+    stage.settle();
+    assert_eq!(stage.state(0, note), NoteState::Delivered);
+    assert_eq!(stage.state(0, other), NoteState::Queued(WaitReason::BelowPin), "only the one");
+    assert_eq!(stage.command(0, lower(note)), refused, "it has left");
+    // Neither a restart nor a block changes what was decided.
+    stage.command(0, lower(other)).expect("it waits");
+    stage.restart(0);
+    assert_eq!(stage.parties[0].device.note(other, stage.now).expect("there").level_min, 1);
+    let theirs = stage.say(1, alice, "hello");
+    assert_eq!(stage.command(1, lower(theirs)), refused, "it waits for no level");
+}
+
+#[test]
 fn msg_24_a_falling_level_leaves_notes_queued_with_the_reason() {
     let (mut stage, bob, _) = Stage::friends();
     let higher = || RelayInput::Up { connection: connection(), level: 2, demo: false };
@@ -147,7 +171,7 @@ fn msg_24_a_falling_level_leaves_notes_queued_with_the_reason() {
 #[test]
 fn msg_25_too_big_is_refused_before_acceptance() {
     let (mut stage, bob, _) = Stage::friends();
-    let send = |text: String| Command::Send { contact: bob, client: [3; 16], text };
+    let send = |text: String| Command::Send { contact: bob, client: [3; 16], text, life: None };
     let refused = stage.command(0, send("x".repeat(8_193)));
     assert_eq!(
         refused,

@@ -180,7 +180,7 @@ fn msg_21_slow_a_conversation_in_cells_alone_dials_no_relay_of_the_contact() {
     town.members[1].disk = disk;
     town.start(1, device);
     town.pass(2 * ROUND_MS);
-    let send = Command::Send { contact: ann, client: [0xaa; 16], text: "x".into() };
+    let send = Command::Send { contact: ann, client: [0xaa; 16], text: "x".into(), life: None };
     town.command(1, send).expect("accepted");
     town.pass(60 * ROUND_MS);
     let dialled = town.members[0].device.connections(town.now());

@@ -1,6 +1,7 @@
 //! Whatever the device refuses leaves it as it was, and a test has seen each refusal (MSG-36).
 
-use mezza_core::Machine as _;
+use mezza_core::{Machine as _, Secret};
+use mezza_messenger::carriers::link::{LinkReport, PairRequest};
 use mezza_messenger::carriers::mixnet::{MixnetInput, NetworkAddress};
 use mezza_messenger::policy::Policy;
 use mezza_messenger::{
@@ -12,7 +13,8 @@ use mezza_mixnet::{RoundId, Service};
 use mezza_sim::variants;
 
 use super::foreign_card;
-use crate::stage::{Stage, hand, load_any, relay, send};
+use crate::link::cable::Cable;
+use crate::stage::{Stage, card, hand, load_any, relay, send};
 use crate::town::{ROUND_MS, Town, cells};
 
 /// Refused inputs and their errors.
@@ -22,7 +24,7 @@ const NOBODY: ContactId = ContactId(77);
 const NEVER_ASKED: RequestId = RequestId(1 << 40);
 
 fn says(contact: ContactId, bytes: usize) -> Input {
-    Command::Send { contact, client: [91; 16], text: "x".repeat(bytes) }.into()
+    Command::Send { contact, client: [91; 16], text: "x".repeat(bytes), life: None }.into()
 }
 
 fn join(pin: u8, address: String) -> Input {
@@ -185,11 +187,59 @@ fn refuse_full(stage: &mut Stage, bob: ContactId, seen: &mut Vec<DeviceError>) {
     for n in 0..1_000_u16 {
         let mut client = [0xc1; 16];
         client[..2].copy_from_slice(&n.to_be_bytes());
-        let note = Command::Send { contact: bob, client, text: "waits".into() };
+        let note = Command::Send { contact: bob, client, text: "waits".into(), life: None };
         let Stage { parties, now, rng, .. } = stage;
         parties[0].device.handle(note.into(), *now, rng).expect("there is room");
     }
     refuse(stage, vec![(PersonError::OutboxFull.into(), send(bob, 92))], seen);
+}
+
+/// Two devices on a cable, before and after their pairing.
+fn refuse_on_a_cable(seen: &mut Vec<DeviceError>) {
+    let mut cable = Cable::new();
+    let mut refuse = |cable: &mut Cable, error: PersonError, report| {
+        assert_eq!(cable.try_link(1, report), Err(error.into()));
+        seen.push(error.into());
+    };
+    let contact = cable.contact(1);
+    let moved = |address: &str| LinkReport::SetAddress { contact, address: address.to_owned() };
+    let pair = |cable: &Cable| {
+        let [ik, own_ik] = [0, 1].map(|who| *card(&cable.sides[who].device).ik());
+        LinkReport::Pair(PairRequest { contact, own_ik, ik, address: Some(String::new()) })
+    };
+    refuse(&mut cable, PersonError::NotPaired, moved("a:1"));
+    refuse(&mut cable, PersonError::NoDigits, LinkReport::Confirm { equal: true });
+    let report = pair(&cable);
+    refuse(&mut cable, PersonError::BadDeviceAddress, report);
+    cable.request_pairing();
+    let mut report = pair(&cable);
+    if let LinkReport::Pair(request) = &mut report {
+        request.address = None;
+    }
+    refuse(&mut cable, PersonError::PairingBusy, report);
+    cable.compare(true);
+    refuse(&mut cable, PersonError::NeverDialled, moved("a:1"));
+    let join = |address: &str| LinkReport::JoinGuard {
+        address: address.to_owned(),
+        key: Secret::init_with(|key| key.fill(3)),
+    };
+    refuse(&mut cable, PersonError::BadGuardAddress, join(""));
+    // Ann dials.
+    let contact = cable.contact(0);
+    let mut refuse_dialling = |cable: &mut Cable, error: PersonError, report| {
+        assert_eq!(cable.try_link(0, report), Err(error.into()));
+        seen.push(error.into());
+    };
+    let through = |dest| LinkReport::SetGuardDest { contact, dest };
+    refuse_dialling(&mut cable, PersonError::NoGuard, through(Some(1)));
+    cable.link(0, join("guard.example:4797"));
+    for dest in [0, 0xfff0] {
+        refuse_dialling(&mut cable, PersonError::BadGuardDest, through(Some(dest)));
+    }
+    cable.link(0, through(Some(1)));
+    let [ik, own_ik] = [1, 0].map(|who| *card(&cable.sides[who].device).ik());
+    let around = PairRequest { contact, own_ik, ik, address: Some("ben.example:4796".into()) };
+    refuse_dialling(&mut cable, PersonError::Guarded, LinkReport::Pair(around));
 }
 
 #[test]
@@ -207,6 +257,7 @@ fn msg_36_a_refused_input_changes_nothing() {
     refuse_clock(&mut stage, &mut seen);
     refuse_full(&mut stage, bob, &mut seen);
     refuse_in_town(&mut seen);
+    refuse_on_a_cable(&mut seen);
     let all = variants!(DeviceError: [
         DeviceError::Person(PersonError::EmptyText),
         DeviceError::Person(PersonError::TextTooLong { .. }),
@@ -227,6 +278,15 @@ fn msg_36_a_refused_input_changes_nothing() {
         DeviceError::Person(PersonError::NoClock),
         DeviceError::Person(PersonError::TooManyNetworks),
         DeviceError::Person(PersonError::TooManyRelays),
+        DeviceError::Person(PersonError::NotPaired),
+        DeviceError::Person(PersonError::NeverDialled),
+        DeviceError::Person(PersonError::BadDeviceAddress),
+        DeviceError::Person(PersonError::PairingBusy),
+        DeviceError::Person(PersonError::NoDigits),
+        DeviceError::Person(PersonError::NoGuard),
+        DeviceError::Person(PersonError::Guarded),
+        DeviceError::Person(PersonError::BadGuardAddress),
+        DeviceError::Person(PersonError::BadGuardDest),
         DeviceError::Carrier(CarrierError::NoSuchTicket),
         // What the client refuses is the list of its own test.
         DeviceError::Carrier(CarrierError::Network(_)),

@@ -114,14 +114,14 @@ fn where_chains_begin_is_not_said_in_a_session_that_nobody_has_answered() {
 }
 
 #[test]
-fn nobody_is_invited_who_is_in_another_network() {
+fn msg_153_nobody_is_invited_who_is_in_another_network_and_a_newer_card_is_needed() {
     let mut town = Town::new(&["ann"]);
     let guest = Guest::held(&mut town, NetworkId([0xbb; 16]));
     let contact = guest.contact;
     town.command(ANN, Command::Policy { contact, policy: cells(1) }).expect("sound");
     let note = town.say(ANN, contact, "where are you?");
     town.pass(6 * ROUND_MS);
-    assert_eq!(town.state(ANN, note), NoteState::Queued(WaitReason::Keys));
+    assert_eq!(town.state(ANN, note), NoteState::Queued(WaitReason::NewCard));
     let ann = &town.members[ANN];
     assert!(ann.asked.iter().all(|ask| !matches!(ask, Ask::Get(..))), "no bundle is wanted");
     assert!(ann.invitations.iter().all(|bucket| *bucket == 0));

@@ -167,7 +167,12 @@ fn wakes(stage: &mut Stage, ms: u64) -> usize {
 /// Forty notes of party 0 that its contact has not confirmed.
 fn forty(stage: &mut Stage, contact: ContactId) {
     for n in 0..40_u8 {
-        let send = Command::Send { contact, client: [n + 1; 16], text: "not confirmed".into() };
+        let send = Command::Send {
+            contact,
+            client: [n + 1; 16],
+            text: "not confirmed".into(),
+            life: None,
+        };
         let outputs = stage.alone(Input::Command(send));
         assert_eq!(carried(stage, outputs), 1);
     }

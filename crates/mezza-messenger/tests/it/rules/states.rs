@@ -56,7 +56,7 @@ fn msg_10_the_state_is_a_function_of_the_facts() {
 #[test]
 fn msg_11_handed_only_after_done() {
     let (mut stage, bob, _) = Stage::friends();
-    let send = Command::Send { contact: bob, client: [9; 16], text: "x".into() };
+    let send = Command::Send { contact: bob, client: [9; 16], text: "x".into(), life: None };
     let now = stage.now;
     let device = &mut stage.parties[0].device;
     device.handle(Input::Command(send), now, &mut stage.rng).expect("accepted");
@@ -185,7 +185,7 @@ fn msg_15_an_accepted_note_survives_a_crash_and_arrives_once() {
 fn msg_15_a_repeated_command_is_the_same_note() {
     let (mut stage, bob, alice) = Stage::friends();
     for _ in 0..3 {
-        let send = Command::Send { contact: bob, client: [7; 16], text: "once".into() };
+        let send = Command::Send { contact: bob, client: [7; 16], text: "once".into(), life: None };
         stage.command(0, send).expect("accepted");
         stage.restart(0);
         stage.online(0);
@@ -214,7 +214,7 @@ fn msg_16_nothing_is_carried_before_it_is_stored() {
     let (mut stage, bob, _) = Stage::friends();
     let now = stage.now;
     let device = &mut stage.parties[0].device;
-    let send = Command::Send { contact: bob, client: [9; 16], text: "x".into() };
+    let send = Command::Send { contact: bob, client: [9; 16], text: "x".into(), life: None };
     device.handle(Input::Command(send), now, &mut stage.rng).expect("accepted");
     let mut stored = false;
     let mut carried = 0;
@@ -234,7 +234,7 @@ fn msg_16_nothing_is_carried_before_it_is_stored() {
 #[test]
 fn msg_17_the_same_parcel_leaves_again_in_another_envelope() {
     let (mut stage, bob, _) = Stage::friends();
-    let send = Command::Send { contact: bob, client: [9; 16], text: "x".into() };
+    let send = Command::Send { contact: bob, client: [9; 16], text: "x".into(), life: None };
     let now = stage.now;
     let party = &mut stage.parties[0];
     party.device.handle(Input::Command(send), now, &mut stage.rng).expect("accepted");
@@ -271,7 +271,7 @@ fn an_envelope_made_ahead_is_used_once() {
     let words = |stage: &mut Stage, text: &str| {
         let before = stage.rng.get_word_pos();
         let client = [0x80 | text.len() as u8; 16];
-        let command = Command::Send { contact: bob, client, text: text.into() };
+        let command = Command::Send { contact: bob, client, text: text.into(), life: None };
         stage.input(0, Input::Command(command)).expect("the note is accepted");
         let drawn = stage.rng.get_word_pos() - before;
         stage.settle();

@@ -122,7 +122,7 @@ fn msg_95_a_receipt_proves_bytes_not_numbers() {
 /// Ann writes a note while nothing can leave.
 fn write(stage: &mut Stage, bob: ContactId, n: u8) -> NoteId {
     let client = [0x60 + n; 16];
-    let send = Command::Send { contact: bob, client, text: format!("NEW {n}") };
+    let send = Command::Send { contact: bob, client, text: format!("NEW {n}"), life: None };
     stage.command(0, send).expect("accepted");
     stage.parties[0].device.find_sent(&client).expect("accepted")
 }

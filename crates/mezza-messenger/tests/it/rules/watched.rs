@@ -149,7 +149,7 @@ fn msg_90_a_bundle_that_does_not_come_is_asked_for_again() {
         };
         outputs.iter().filter(fetch).count()
     };
-    let send = Command::Send { contact: bob, client: [1; 16], text: "hello".into() };
+    let send = Command::Send { contact: bob, client: [1; 16], text: "hello".into(), life: None };
     assert_eq!(fetches(&stage.alone(send)), 1);
     assert_eq!(fetches(&later(&mut stage, 30_000)), 0);
     assert_eq!(fetches(&later(&mut stage, 31_000)), 1);

@@ -42,19 +42,37 @@ impl Town {
 
     /// The network of a member's machine goes, or comes back: relay and entry together.
     pub fn set_online(&mut self, who: usize, is_online: bool) {
-        let member = &mut self.members[who];
-        if member.relay == is_online {
+        if self.members[who].relay == is_online {
             return;
         }
-        (member.relay, member.net) = (is_online, is_online);
-        if is_online {
+        self.members[who].net = is_online;
+        if !is_online {
+            self.queue.retain(|(to, _)| *to != who);
+            self.hang_up(who);
+        }
+        self.set_relay(who, is_online);
+    }
+
+    /// The relay cannot be reached from a member's machine any more, or can again.
+    pub fn set_relay(&mut self, who: usize, is_up: bool) {
+        if std::mem::replace(&mut self.members[who].relay, is_up) == is_up {
+            return;
+        }
+        if is_up {
             self.queue.push_back((who, Tell::Up.into_input(connection())));
         } else {
             self.leave_relay(who);
-            self.queue.retain(|(to, _)| *to != who);
-            self.hang_up(who);
             let down = RelayInput::Down { connection: connection() };
             self.queue.push_back((who, down.into()));
+        }
+        self.settle();
+    }
+
+    /// The entry of the mixnet cannot be reached from a member's machine any more, or can again.
+    pub fn set_net(&mut self, who: usize, is_up: bool) {
+        self.members[who].net = is_up;
+        if !is_up {
+            self.hang_up(who);
         }
         self.settle();
     }

@@ -11,6 +11,8 @@ use mezza_mixnet::wire::Frame;
 use mezza_mixnet::wire::invitation::Invitation;
 use mezza_mixnet::{RoundId, Service};
 
+use super::air::Ear;
+use super::wire::Plug;
 use super::{Doom, Lies, config};
 use crate::model::Ask;
 use crate::stage::{Disk, write};
@@ -40,6 +42,10 @@ pub struct Member {
     pub invitations: Vec<u32>,
     /// How far its clock is ahead of the network's.
     pub skew_ms: i64,
+    /// Its part in the mesh.
+    pub ear: Ear,
+    /// Its part at the cable.
+    pub plug: Plug,
     /// The lies of its entry.
     pub entry: Lies,
     /// Inputs that came since its process stopped.
@@ -71,6 +77,8 @@ impl Member {
             calls: Vec::new(),
             invitations: Vec::new(),
             skew_ms: 0,
+            ear: Ear::default(),
+            plug: Plug::default(),
             entry: Lies::default(),
             stalled: None,
             connection: None,

@@ -120,7 +120,7 @@ impl Host for Party {
     fn apply_order(&mut self, say: Say, now: Time, rng: &mut dyn CryptoRng) {
         let Self::Person(person) = self else { return };
         let Say { contact, client, text } = say;
-        person.input(Input::Command(Command::Send { contact, client, text }), now, rng);
+        person.input(Input::Command(Command::Send { contact, client, text, life: None }), now, rng);
     }
 
     fn deliver_packet(&mut self, from: HostId, packet: Packet, now: Time, rng: &mut dyn CryptoRng) {

@@ -141,7 +141,8 @@ impl<B: Backend> Client<B> {
             StreamError::TooBig => RefusedReason::TooBig,
             StreamError::Blank => RefusedReason::Blank,
         })?;
-        // A message that is queued again after a start may already have been in all its meetings.
+        // After a start, a message that is queued again may already have been sent completely,
+        // which is reported now.
         let handed = of.line.sender.take_handed();
         self.outputs.extend(handed.into_iter().map(Output::Handed));
         self.contacts.activate_contact(contact, now);

@@ -56,7 +56,8 @@ impl Round {
     /// record is not durable, so its onions must not be sent (MIX-23).
     fn forget_content(&mut self) -> bool {
         let idle = |content: &mut SlotContents| match content {
-            // The access stays, so the onions of the round are sent unchanged (MIX-78).
+            // A slot keeps the dead drop that it accesses, so the onions of the round are sent
+            // unchanged (MIX-78).
             SlotContents::Drops(slots) => slots.iter_mut().for_each(|slot| slot.served = None),
             SlotContents::Call(real, expected) => {
                 *real = false;

@@ -31,7 +31,7 @@ fn setup(config: &Config) -> ClientOptions {
     ClientOptions { pin: config.hash(), dialling, floor: NoiseFloor::None, kernel: portable() }
 }
 
-/// A client of this network that has joined it.
+/// Returns a client that has joined the network of this config.
 fn joined(config: &Config) -> Client {
     let mut client = Client::new(setup(config), NOW);
     let genesis = signed(config, SignatureSet::Own, &[0, 1]);
@@ -41,7 +41,8 @@ fn joined(config: &Config) -> Client {
     client
 }
 
-/// A row that a client wants stored: its number, the first one that is needed from then on, itself.
+/// A row that a client stores: its number, the number of the first row that is needed from then on,
+/// and its bytes.
 type Store = (u64, u64, Vec<u8>);
 
 fn stores(client: &mut Client) -> Vec<Store> {
@@ -57,7 +58,7 @@ fn store(rows: &mut BTreeMap<u64, Vec<u8>>, (seq, first, row): &Store) {
     rows.insert(*seq, row.clone());
 }
 
-/// The rows that a client wants stored.
+/// Returns the rows that a client stores.
 fn rows(client: &mut Client) -> BTreeMap<u64, Vec<u8>> {
     let mut rows = BTreeMap::new();
     for row in &stores(client) {
@@ -76,13 +77,13 @@ fn line(id: u32) -> PartnerRoot {
     PartnerRoot::begin(id, &root, Role::Initiator, 100, 100)
 }
 
-/// A line under whose root as much is on its way as may be, both ways.
+/// Returns a root with as many pieces on their way as possible, in both directions.
 fn full(id: u32) -> PartnerRoot {
     let mut line = line(id);
     for ticket in 0..2 {
         line.sender.push_message(ticket, &vec![9; MESSAGE_BYTES_MAX]).expect("room");
     }
-    // All but the last piece of the first window went; of the next one nothing is acknowledged.
+    // All but the last piece of the first window were acknowledged, and none of the second window.
     (0..WINDOW).for_each(|_| drop(line.sender.take_piece()));
     assert!(line.sender.apply_ack(WINDOW, 0));
     (0..WINDOW).for_each(|_| drop(line.sender.take_piece()));
@@ -160,7 +161,7 @@ fn mix_40_what_waits_for_a_time_waits_as_long_as_before_when_the_clock_is_put_ba
         client.wake(past, rng);
         assert_eq!(client.link.deadline(), Some(past.plus_ms(9)));
     }
-    // What is read from a disk is no later than what begins now.
+    // A restored end of service is no later than that of a service that begins now.
     client.contacts.activate_contact(0, past);
     client.take_snapshot(past);
     let stored = rows(&mut client);
@@ -181,7 +182,7 @@ fn mix_40_a_clock_at_its_beginning_leaves_rows_that_are_read() {
     client.contacts.line_number();
     client.contacts.all.insert(0, Partner::new(1, line(0)));
     client.contacts.activate_contact(0, NOW);
-    // The time of the contact is over, and nobody woke the client since.
+    // The service time of the contact has ended, and the client was not woken since.
     client.seen = NOW.plus_ms(700_000);
     let rng = &mut ChaCha20Rng::seed_from_u64(1);
     client.handle(Input::AllowMore(true), Time::from_ms(100_000), rng).expect("it may");
@@ -348,7 +349,7 @@ fn invitations_wait_twice_as_long_each_time() {
         let waiting = invites.take_next(round, true).expect("its time has come");
         assert_eq!(waiting.invite.as_ref().map(|invite| invite.ticket), Some(1));
         invites.put_off(waiting, round);
-        // The connection is lost, and whoever waits gives it again.
+        // The connection is lost, and the caller queues the invitation again.
         invites.detach_tickets();
         assert!(invites.take_next(round + wait, true).is_none());
         assert!(invites.push(invite(1, 1)));

@@ -14,7 +14,8 @@ fn preset(preset: NoisePreset) -> Config {
     config
 }
 
-/// Noise that keeps eps = ln 2 and delta = 1e-4 over the rounds of one service, and of no other.
+/// Returns a config whose noise keeps eps = ln 2 and delta = 1e-4 for each service alone, but not
+/// for all together.
 fn each_alone() -> Config {
     let mut config = preset(NoisePreset::Standard);
     for (policy, law) in
@@ -81,7 +82,7 @@ fn mix_72_rounds_under_less_noise_count_as_many_as_they_lose() {
     charge(&mut ledger, &small.services[0], 500);
     assert_eq!(ledger.budget_state(&standard.services[0]), BudgetState::Used);
     assert_eq!(ledger.budget_state(&small.services[0]), BudgetState::Used);
-    // Whatever the mixture, a budget that is not used up keeps the promise.
+    // Whatever mixture of noise was used, a budget that is not exhausted keeps the promise.
     for rounds in [100, 300, 700] {
         let mut ledger = Ledger::new(NetworkId([1; 16]), 7);
         charge(&mut ledger, &small.services[0], rounds);

@@ -28,11 +28,12 @@ const OUTSIDE_MAX: f64 = 1e-20;
 /// Error of a probability, and of each exponent of 1 in it, in units of 2^-53.
 const ROUNDINGS: f64 = 32.0;
 
-/// The distribution of the loss that one count adds in a round: places on the lattice, and
+/// The distribution of the loss that one count adds in a round: positions on the lattice, and their
 /// probabilities.
 type Law = Vec<(i64, f64)>;
 
-/// The loss of one round: `drift + step x (place + place)`.
+/// The loss of one round: `drift + step x (place + place)`, with the positions of both counts on
+/// the lattice.
 pub struct Lattice {
     step: f64,
     drift: f64,

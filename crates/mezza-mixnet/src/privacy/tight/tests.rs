@@ -9,11 +9,11 @@ use super::super::tests::{gauss, paper, spent, talk};
 use super::super::{Law, count_rounds, delta};
 use super::*;
 
-/// A mean at which nothing is ever clamped.
+/// A mean so large that no count is ever clamped at 0.
 const FAR: u32 = 4_000_000;
 
-/// Returns the outcomes of one round of one count: the probability of each number under both stories. `down`: the
-/// count is lower in the first one.
+/// Returns the outcomes of one round of one count: the probability of each number under both
+/// stories. With `down` the count is lower in the first story.
 fn outcomes(mode: Mode, count: &Count, down: bool) -> Vec<(f64, f64)> {
     let most = 90;
     let below = |n: i64| libm::exp(-(count.mean - far(n)).abs() / count.scale) / 2.0;
@@ -65,7 +65,8 @@ fn add((one, lost_one): &Losses, (two, lost_two): &Losses) -> Losses {
     (sum, lost_one + lost_two - lost_one * lost_two)
 }
 
-/// The true delta, by looking at every outcome of every round in both orders of the stories.
+/// Returns the exact delta by enumerating every outcome of every round, with the stories in both
+/// orders.
 fn enumerated(spent: &RoundsSpent, epsilon: f64) -> f64 {
     let counts = moved_counts(spent).expect("counts");
     let delta = |down: bool| {
@@ -192,19 +193,21 @@ fn what_has_no_figure() {
     assert_eq!(none(paper(1 << 22, 1 << 20), 1 << 40), None, "too long a sum");
     assert_eq!(none(gauss(10, 0), 9), Some(Bracket { low: 1.0, high: 1.0 }), "no noise");
     assert_eq!(none(gauss(10, 2), 0), Some(Bracket { low: 0.0, high: 0.0 }), "no round");
-    // An epsilon whose power of e is no number any more: what was clamped is left.
+    // e to the power of this epsilon is too large for a float, so only the clamped part of delta is
+    // left.
     for spent in [gauss(45_710, 6_892), paper(45_710, 6_867)].map(|law| talk(law, 9)) {
         let found = tight_delta(&spent, 1_000.0).expect("a figure");
         assert!(0.0 <= found.low && found.low <= found.high && found.high < 0.1, "{found:?}");
     }
-    // Where nothing is promised any more.
+    // With so little noise, delta is 1.
     assert!(none(gauss(40, 4), 100).expect("a figure").high > 0.999);
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// More rounds and less noise cost more, a larger epsilon less; Rényi's bound is above.
+    /// More rounds or less noise give a larger delta, and a larger epsilon a smaller one. Rényi's
+    /// bound is above.
     #[test]
     fn mix_53_figures_move_the_right_way(
         is_gauss: bool,

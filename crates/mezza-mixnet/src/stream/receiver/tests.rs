@@ -11,12 +11,12 @@ fn pieces(lengths: &[usize]) -> Vec<(u32, Piece)> {
     core::iter::from_fn(|| sender.take_piece()).collect()
 }
 
-/// A full piece, which does not say where its message ends.
+/// Returns a full piece, which may be followed by further pieces of its message.
 fn full() -> Piece {
     Piece::new(&[7; PIECE_BYTES]).expect("a full piece")
 }
 
-/// A message of one byte.
+/// Returns the piece of a message of one byte.
 fn short() -> Piece {
     Piece::new(&[0, 1, 7]).expect("a short piece")
 }
@@ -27,7 +27,8 @@ fn written(receiver: &Receiver) -> Vec<u8> {
     w.finish()
 }
 
-/// A receiver whose messenger has the first message, pieces 0 and 1, and that holds piece 2.
+/// Returns a receiver that has piece 2, and whose messenger has stored the first message (pieces 0
+/// and 1).
 fn second_begun(second: &Piece) -> (Receiver, Result<Vec<ReceivedMessage>, StreamBroken>) {
     let mut receiver = Receiver::default();
     for (seq, piece) in &pieces(&[300]) {
@@ -140,7 +141,7 @@ fn mix_33_a_short_piece_that_nobody_looked_at_is_not_named() {
     let mut receiver = Receiver::default();
     assert_eq!(receiver.receive_piece(0, &short()).expect("a message").len(), 1);
     receiver.mark_durable(0);
-    // Messages are looked for when all records are read, and not before.
+    // Complete messages are only searched for after all records were read.
     receiver.restore_piece(1, &short());
     assert_eq!(receiver.ack_fields(), (0, 0));
     receiver.restore_piece(2, &full());

@@ -58,7 +58,7 @@ pub(crate) fn one_of_each(id: RoundId, bytes: Vec<u8>, n: u32) -> Vec<Frame> {
     frames
 }
 
-/// Returns true if any shorter form of this frame is a frame, too: its last field has no length.
+/// Returns true if any prefix of this frame is a frame, too, because its last field has no length.
 fn ends_open(frame: &Frame) -> bool {
     matches!(
         frame,

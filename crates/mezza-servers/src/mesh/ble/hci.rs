@@ -60,7 +60,7 @@ pub(super) async fn open_unix(path: &PathBuf) -> io::Result<HciStream> {
 /// Opens the controller once and closes it, so that the user learns of an error at once.
 ///
 /// # Errors
-/// 69, 75 or 77.
+/// Exit codes 69, 75 or 77, as for [`Ble::open`](super::Ble::open).
 pub(super) async fn probe_controller(place: &HciPlace) -> Result<(), Fault> {
     let opened = match place {
         HciPlace::User(number) => bt_hci_linux::Transport::new(*number).map(drop),

@@ -39,7 +39,7 @@ use mezza_host::process::rng::OsRng;
 const CONTACTS_MAX: usize = 4;
 /// How old a frame usually is when it arrives, µs: half of a connection's interval, and its queue.
 const DELAY_US: u64 = 25_000;
-/// How long a neighbour may take to be connected, and to open its channel.
+/// How long a connection to a neighbour, and the opening of its channel, may take.
 const REACH: Duration = Duration::from_secs(10);
 /// Pause before a neighbour is tried again, and after an error of the radio.
 const AGAIN: Duration = Duration::from_secs(10);
@@ -85,7 +85,8 @@ pub(super) fn run_radio(
                 let _ = names.changed().await;
                 continue;
             };
-            // The pause follows a change of the name, not each opening of the controller.
+            // The radio is silent once after each change of the name, so that observers do not
+            // connect the two names. Opening the controller again needs no pause.
             if silent_before != Some(identity) {
                 tokio::select! {
                     () = sleep(Duration::from_millis(identity.silence_ms)) => (),
@@ -405,7 +406,8 @@ impl Near {
         }
     }
 
-    /// Stores the sender of an advertisement as the next device if no other waits.
+    /// Stores the sender of an advertisement as the next device to connect to, unless another one
+    /// waits.
     fn note_advert(&self, kind: AddrKind, addr: BdAddr, data: &[u8]) {
         let wanted = Advert::decode(data).filter(|advert| self.is_wanted(*advert));
         if let Some(advert) = wanted

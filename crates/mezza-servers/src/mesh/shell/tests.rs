@@ -13,7 +13,7 @@ use crate::mesh::links::LinkChoice;
 
 const START: Time = Time::from_ms(1_800_000_000_000);
 
-/// A node without links, on a system whose clocks and files the test sets.
+/// A node without links, on a system whose clocks and files the test controls.
 struct Lone {
     shell: MeshShell,
     now: Arc<Mutex<Moment>>,
@@ -25,7 +25,7 @@ impl Lone {
         Self::with_cells(bent, Vec::new())
     }
 
-    /// A node whose disk has copies of these cells.
+    /// Returns a node whose disk has copies of these cells.
     fn with_cells(bent: BentClock, cells: Vec<MeshCell>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mut store = CellStore::open(&folder.path().join("cells")).unwrap();
@@ -94,8 +94,8 @@ impl Lone {
     }
 }
 
-/// The clock of a device without a battery shows another year: by it every cell seems over. Its copies are
-/// deleted once a source has confirmed the time, and not before.
+/// The clock of a device without a battery shows another year, so every cell seems expired. The
+/// copies are deleted only after a source has confirmed the time.
 #[tokio::test]
 async fn mesh_84_a_clock_that_may_be_wrong_deletes_no_copy() {
     let old = (START.minus_ms(30 * Time::DAY_MS).as_ms() / 30_000) as u32;
@@ -185,4 +185,53 @@ async fn mesh_74_the_kernel_says_whether_its_clock_is_synchronised() {
     lone.pass(11 * Time::MINUTE_MS, 0);
     seen(&mut lone);
     assert!(lone.within_ms().abs_diff(108_500) <= 1_000, "set by hand: {}", lone.within_ms());
+}
+
+/// A program floods more cells than connections have room for, and receives the progress of each over the one
+/// connection on which it listens.
+#[tokio::test]
+async fn mesh_86_a_listener_follows_more_cells_than_there_are_connections() {
+    const CELLS: u64 = 2 * SENDERS_MAX as u64;
+    let mut lone = Lone::new(BentClock::default());
+    lone.synchronise(START.plus_ms(30_000));
+    lone.pass(60_000, 0);
+    let (answer, mut lines) = ControlAnswer::make_channel();
+    lone.shell.answer_request(ControlRequest { asked: MeshAsk::Listen { name: Some(5) }, answer });
+    let ask = |lone: &mut Lone, ticket: u64, listener: Option<u64>| {
+        let tick = (lone.now.lock().unwrap().wall.as_ms() / 30_000) as u32;
+        let payload = [&[0x10, tick as u8, ticket as u8][..], &[ticket as u8; 503]].concat();
+        let (answer, mut lines) = ControlAnswer::make_channel();
+        let follower = listener.map(|listener| CellFollower { listener, ticket });
+        let envelope = control::encode_base64(&payload);
+        let asked = MeshAsk::Send { life: 2, tick, envelope, follower };
+        lone.shell.answer_request(ControlRequest { asked, answer });
+        // The response is dropped for followed cells; the other ones keep their connection.
+        (lines.try_recv(), lines)
+    };
+    for ticket in 0..CELLS {
+        let (line, _) = ask(&mut lone, ticket, Some(5));
+        assert_eq!(line.unwrap()["event"], "accepted", "cell {ticket}");
+        lone.pass(500, 0);
+    }
+    let (refused, _) = ask(&mut lone, CELLS, Some(6));
+    assert!(refused.unwrap()["error"].as_str().unwrap().contains("listens"));
+    // Programs with a connection for each cell have their own bound.
+    lone.pass(1_000, 0);
+    let (accepted, _own) = ask(&mut lone, CELLS, None);
+    assert_eq!(accepted.unwrap()["event"], "accepted");
+    // Two days later all are over, and the listener knows it of each of its own.
+    for _ in 0..48 {
+        lone.pass(3_600_000, 0);
+        lone.shell.wake(Time::default());
+        lone.shell.drain_outputs();
+    }
+    let mut over = std::collections::BTreeSet::new();
+    while over.len() < CELLS as usize {
+        lone.shell.drain_outputs();
+        let line = lines.try_recv().expect("a line for each cell");
+        if line["event"] == "expired" {
+            assert!(over.insert(line["ticket"].as_u64().unwrap()));
+        }
+    }
+    assert!(lone.shell.senders.len() <= 1);
 }

@@ -88,7 +88,7 @@ fn mesh_71_a_move_after_the_source_counts_though_both_are_seen_at_once() {
     assert_eq!(system.read(Some(Time::from_ms(now.as_ms() - 15_000))), 12_500);
 }
 
-/// A statement with a larger error than the known one changes nothing.
+/// A statement with a larger error than the known one has no effect.
 #[test]
 fn mesh_71_the_better_of_two_sources_counts() {
     let mut system = System::new();

@@ -133,7 +133,7 @@ impl Work {
 }
 
 impl LoadRound {
-    /// A round whose settings were checked.
+    /// Creates the state of a round whose settings were checked.
     pub(super) const fn new(id: RoundId, open: Time, policy: ServicePolicy) -> Self {
         let outcomes = BTreeMap::new();
         let making = Duration::ZERO;

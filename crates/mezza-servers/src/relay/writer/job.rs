@@ -26,7 +26,7 @@ pub(crate) struct Put {
     pub(crate) site: [u8; 8],
     /// The number given when the mail is queued; numbers ascend in queue order.
     pub(super) id: MailId,
-    /// The watcher that got the mail when it was queued.
+    /// The watcher to which the mail was sent when it was queued.
     pub(super) shown: Option<(WatchId, ConnectionQueue)>,
 }
 
@@ -78,7 +78,7 @@ pub(crate) enum WriterJob {
     },
     /// The connection has room for mail again.
     Resume(Vec<(MailboxAddress, WatchId)>),
-    /// The connection, or its watch, is gone.
+    /// The connection, or one of its watches, has ended.
     Gone(Vec<(MailboxAddress, WatchId)>),
 }
 

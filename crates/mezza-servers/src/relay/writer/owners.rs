@@ -23,7 +23,7 @@ pub(super) struct Watcher {
     box_id: MailboxRowId,
     kind: MailboxKind,
     outlet: ConnectionQueue,
-    /// Mails sent and not yet TAKEN; without a seq, the writer has not stored the mail (yet).
+    /// Mails that were sent and are not TAKEN yet. A mail without a seq is not stored yet.
     in_flight: Vec<(MailId, Option<Seq>)>,
     /// The newest seq that was sent.
     last: Seq,

@@ -1,5 +1,6 @@
-//! One frame an Ethernet frame of type 0x88B5, without IP: `length u16 | frame | zeros`. Real cards
-//! fill short frames up to 46 bytes, hence the length field.
+//! A carrier that sends each frame as an Ethernet frame of type 0x88B5, without IP:
+//! `length u16 | frame | zeros`. Real cards fill short frames up to 46 bytes, hence the length
+//! field.
 
 use std::io::{self, IoSlice};
 use std::os::fd::AsRawFd;

@@ -1,4 +1,5 @@
-//! One frame a datagram, many datagrams a call: segmentation offload of UDP in both directions.
+//! A carrier that sends each frame as a UDP datagram, and many datagrams with one system call:
+//! segmentation offload of UDP in both directions.
 
 use std::io::{self, IoSlice};
 use std::net::{Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, SocketAddrV4, SocketAddrV6};

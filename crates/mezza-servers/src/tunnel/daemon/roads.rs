@@ -1,5 +1,5 @@
-//! Interfaces and carriers of links come and go: a link that cannot run is suspended with its reason and
-//! tried again, and all others go on (SEKA-86).
+//! Interfaces and carriers of links may appear and disappear. A link that cannot run is suspended
+//! with its reason and tried again, and all others continue (SEKA-86).
 //!
 //! ```text
 //! loaded, paired --raise--> runs --carrier or interface gone--> aside --news, or its pause--> raise
@@ -36,7 +36,7 @@ const PAUSE_MS_MAX: u64 = 30_000;
 pub(super) const SIZES_MS: u64 = 60_000;
 
 impl Daemon {
-    /// Makes what a link needs, or suspends the link with the reason.
+    /// Creates what a link needs to run, or suspends the link with the reason.
     pub(super) fn raise_link(&mut self, number: u16, now: Time) {
         let raised = self.try_raise(number);
         let Some(link) = self.links.get_mut(&number) else { return };
@@ -158,7 +158,8 @@ impl Daemon {
         Ok(entry)
     }
 
-    /// Interfaces came, went or changed: links that lost theirs are suspended, links that wait are tried.
+    /// Handles interfaces that appeared, disappeared or changed: links that lost theirs are
+    /// suspended, suspended links are tried again.
     pub(super) fn interfaces_changed(&mut self, now: Time) {
         let lost: Vec<_> = self
             .carriers

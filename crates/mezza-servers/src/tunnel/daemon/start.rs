@@ -146,7 +146,7 @@ impl Daemon {
         note.unwrap_or_else(|| PairNote::new(name, "", CarrierKind::Udp))
     }
 
-    /// A link from now on: it runs, or is suspended until it can.
+    /// Adds a link. It runs, or is suspended until it can run.
     pub(super) fn bring_up(&mut self, peer: Peer<Suite>, plan: LinkPlan, now: Time) {
         let link = Link::new(peer, plan, now);
         let number = link.number;

@@ -3,6 +3,7 @@
 mod backup;
 mod card;
 mod cpu;
+mod guard;
 mod hibe;
 mod link;
 mod listen;
@@ -22,11 +23,15 @@ pub(crate) use backup::{AutoBackupArgs, BackupCommand, BackupFileArgs, ExportArg
 pub(crate) use card::{AddArgs, CardArgs, CardCommand};
 pub(crate) use cpu::CpuArgs;
 pub use cpu::KernelName;
+pub(crate) use guard::{
+    DestAddArgs, GuardCheckArgs, GuardCommand, GuardDest, GuardDestCommand, GuardJoinArgs,
+    GuardPairArgs, GuardPlace, GuardRunArgs, GuardWatchArgs, HostPort, PurposeName, ResetSlotArgs,
+};
 pub(crate) use hibe::{
     AdvanceArgs, AtArgs, BlockArgs, DetectArgs, DetectKeyArgs, HibeCommand, KeygenArgs, LifeName,
     OpenArgs, SealArgs, TreeArgs,
 };
-pub(crate) use link::{LinkCommand, LinkPlace, LinkUpArgs, PairArgs};
+pub(crate) use link::{LinkCommand, LinkPlace, LinkUpArgs, PairArgs, PairContactArgs};
 pub(crate) use mesh::{
     CarriedWait, ClockArgs, CrowdArgs, ListenArgs, MeshBundleCommand, MeshCommand, MeshNetCommand,
     MeshRunArgs, MeshSendArgs, MoveName,
@@ -40,7 +45,7 @@ pub(crate) use ratchet::{NumberArgs, PeerArgs, RatchetCommand, SuiteName};
 pub(crate) use relay::RelayCommand;
 pub(crate) use talk::{ContactsArgs, ContactsCommand, LogArgs, OutboxCommand, SendArgs, WaitName};
 
-use mezza_host::api::json::FallbackJson;
+use mezza_host::api::json::{FallbackJson, MeshLifeJson};
 
 /// Private messages over whatever path is left.
 #[derive(Parser)]
@@ -153,7 +158,7 @@ pub enum CliCommand {
         #[command(subcommand)]
         what: HibeCommand,
     },
-    /// Tunnels between two devices that pair with one button
+    /// Links between two devices: tunnels, and notes without a server
     Link {
         /// Where state and settings are
         #[command(flatten)]
@@ -161,6 +166,15 @@ pub enum CliCommand {
         /// Command
         #[command(subcommand)]
         what: LinkCommand,
+    },
+    /// A box that keeps a tampered device from leaking keys in its handshakes
+    Guard {
+        /// The folder of the guard
+        #[command(flatten)]
+        place: GuardPlace,
+        /// Command
+        #[command(subcommand)]
+        what: GuardCommand,
     },
     /// The cryptography of conversations: for experts, scripts and tests
     Ratchet {
@@ -336,15 +350,50 @@ pub struct SetArgs {
     /// True if to tell them what has arrived
     #[arg(long, value_enum)]
     pub receipts: Option<SwitchName>,
+    /// How long devices of the mesh carry your notes to them, and a thief of their device can open them
+    #[arg(long, value_enum, value_name = "LIFE")]
+    pub mesh_life: Option<LifeChoice>,
     /// Your name for the contact
     #[arg(long = "as", value_name = "PETNAME")]
     pub petname: Option<String>,
+    /// The address of their device on a cable or local network, once it is paired
+    #[arg(long, value_name = "HOST[:PORT]")]
+    pub link: Option<String>,
+    /// Reach their device through the guard that was joined, by its number there; `none` ends it
+    #[arg(long, value_name = "N", value_parser = guard::parse_dest)]
+    pub guard_dest: Option<GuardDest>,
     /// Drop what comes from them
     #[arg(long, conflicts_with = "unblock")]
     pub block: bool,
     /// Let them in again
     #[arg(long)]
     pub unblock: bool,
+}
+
+/// How long notes of a conversation live in the mesh.
+#[derive(Clone, Copy, ValueEnum)]
+pub enum LifeChoice {
+    /// At most a minute
+    #[value(alias = "minutes")]
+    Minute,
+    /// At most an hour
+    HalfHour,
+    /// At most a day
+    HalfDay,
+    /// As `mesh_life` in config.toml says
+    Default,
+}
+
+impl LifeChoice {
+    /// Returns the chosen life; `None` if the setting of the node shall apply.
+    pub(crate) const fn life(self) -> Option<MeshLifeJson> {
+        match self {
+            Self::Minute => Some(MeshLifeJson::Minute),
+            Self::HalfHour => Some(MeshLifeJson::HalfHour),
+            Self::HalfDay => Some(MeshLifeJson::HalfDay),
+            Self::Default => None,
+        }
+    }
 }
 
 /// On or off.
@@ -378,6 +427,7 @@ impl CliCommand {
             | Self::Log(LogArgs { name, .. })
             | Self::Set(SetArgs { name, .. }) => Some(name),
             Self::Contacts(asked) => asked.contact_name(),
+            Self::Link { what: LinkCommand::PairContact(asked), .. } => Some(&asked.contact),
             _ => None,
         }
     }

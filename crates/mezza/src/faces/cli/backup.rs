@@ -1,5 +1,6 @@
 //! Commands about backups.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
@@ -20,7 +21,7 @@ use mezza_host::process::home::private;
 use mezza_host::process::rng::OsRng;
 use mezza_host::store::Vault;
 
-/// Notes of one answer of the node while a conversation is exported.
+/// Number of notes in one response of the node while a conversation is exported.
 const EXPORT_PAGE: usize = 500;
 
 /// `mezza backup`
@@ -57,7 +58,7 @@ fn make_automatic(context: &CliContext, asked: &AutoBackupArgs) -> Result<(), Fa
     Ok(())
 }
 
-/// A passphrase as JSON takes it.
+/// Returns a passphrase as text, as JSON requires.
 fn read_utf8(pass: &[u8]) -> Result<Zeroizing<String>, Fault> {
     let text = String::from_utf8(pass.to_vec());
     text.map(Zeroizing::new).map_err(|_| {
@@ -78,7 +79,11 @@ fn make(context: &CliContext, asked: &BackupFileArgs) -> Result<(), Fault> {
     let made: BackupJson = client.post("/v1/backup", &body)?;
     context.out.print_either(&made, described(&made));
     context.out.print_line("notes with a timer are not in it; keep the file on another disk");
-    context.out.print_line("next: `mezza backup check FILE`; it opens with `mezza restore FILE` or `age -d FILE | tar x`");
+    let path = show::format_path(&file);
+    context.out.print_line(format!("next: `mezza backup check {path}`"));
+    context.out.print_foreign(format!(
+        "on another device it opens with `mezza restore {path}` or `age -d {path} | tar x`"
+    ));
     Ok(())
 }
 
@@ -90,8 +95,10 @@ fn check(context: &CliContext, asked: &BackupFileArgs) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Opens a backup and reads it once to its end.
+/// Opens a backup and reads it to its end once.
 fn open(asked: &BackupFileArgs) -> Result<(BackupReader, BackupManifest), Fault> {
+    // A wrong path is told before the user types a passphrase for it.
+    File::open(&asked.file).map_err(|error| private::cannot_read(&asked.file, &error))?;
     let pass = passphrase::ask_for_backup(asked.passphrase_file.as_deref())?;
     let mut reader = BackupReader::open_with_passphrase(&asked.file, &pass)?;
     let now = Clock::system().date();
@@ -164,7 +171,7 @@ pub(crate) fn export_thread(context: &CliContext, asked: &ExportArgs) -> Result<
     Ok(())
 }
 
-/// All notes of a conversation, oldest first.
+/// Returns all notes of a conversation, oldest first.
 fn all_notes(client: &ApiClient, contact: &str) -> Result<Vec<api::NoteJson>, Fault> {
     let mut pages = Vec::new();
     let mut before: Option<String> = None;

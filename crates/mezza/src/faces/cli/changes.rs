@@ -49,6 +49,10 @@ fn describe_change(change: &ChangeJson, name: &str) -> String {
         (ChangeWhat::Fallback, _) => "you allowed no other carrier if the first is down".into(),
         (ChangeWhat::Level, _) => format!("you set the lowest level of your notes to {number}"),
         (ChangeWhat::Name, _) => format!("they now call themselves {names}"),
+        (ChangeWhat::Life, _) if names.is_empty() => {
+            "you left the life of your notes in the mesh to the setting of this node".into()
+        }
+        (ChangeWhat::Life, _) => format!("you set the life of your notes in the mesh to {names}"),
     }
 }
 

@@ -28,7 +28,7 @@ const LINE_BYTES_MAX: u64 = 16 << 10;
 /// Time limit for a response: unlocking takes longest.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A node to ask.
+/// A client of the HTTP interface of one node.
 #[derive(Clone)]
 pub struct ApiClient {
     api: ApiEndpoint,
@@ -82,7 +82,7 @@ impl ApiClient {
         parse_body(&self.connect()?.send("PATCH", path, body)?)
     }
 
-    /// Puts something in its place, and reads the result.
+    /// Sends a PUT request and reads the result.
     pub fn put<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> Result<T, Fault> {
         parse_body(&self.connect()?.send("PUT", path, body)?)
     }
@@ -90,6 +90,11 @@ impl ApiClient {
     /// Sends DELETE. Returns the decoded response.
     pub fn delete<T: DeserializeOwned>(&self, path: &str) -> Result<T, Fault> {
         parse_body(&self.connect()?.exchange_http("DELETE", path, None)?)
+    }
+
+    /// Sends a request with a body, whose response has none.
+    pub fn act_with(&self, method: &str, path: &str, body: &impl Serialize) -> Result<(), Fault> {
+        self.connect()?.send(method, path, body).map(drop)
     }
 
     /// Sends a request whose response has no body.

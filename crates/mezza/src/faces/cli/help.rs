@@ -29,7 +29,10 @@ const GROUPS: [HelpGroup; 5] = [
         title: "Keep, move and remove data",
         commands: &["backup", "restore", "move", "export", "config", "purge"],
     },
-    HelpGroup { title: "Networks and servers", commands: &["relay", "mixnet", "mesh", "link"] },
+    HelpGroup {
+        title: "Networks and servers",
+        commands: &["relay", "mixnet", "mesh", "link", "guard"],
+    },
     HelpGroup {
         title: "For experts and scripts",
         commands: &["hibe", "ratchet", "cpu", "lab", "completions", "man"],

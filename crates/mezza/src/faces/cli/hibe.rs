@@ -64,7 +64,7 @@ fn tick_or_now(named: Option<Tick>, context: &CliContext) -> Tick {
 /// system's clock minus its maximum error.
 ///
 /// # Errors
-/// 78 for a clock that shows a time before 2026.
+/// Exit code 78 for a clock that shows a time before 2026.
 fn earliest_tick(named: Option<Tick>, context: &CliContext) -> Result<Tick, Fault> {
     if let Some(tick) = named.or_else(|| mesh::earliest_tick(context)) {
         return Ok(tick);

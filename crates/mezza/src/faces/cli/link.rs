@@ -1,5 +1,6 @@
 //! `mezza link`: pair two devices, run the tunnel between them, show its state.
 
+mod contact;
 mod pair;
 mod show;
 
@@ -28,6 +29,7 @@ use mezza_servers::tunnel::daemon::{FrameThreads, Started, TunnelOptions};
 use mezza_servers::tunnel::metrics;
 use mezza_servers::tunnel::store::StateFolder;
 
+pub(crate) use contact::{PORT, pair_contact, refuse_place, with_port};
 pub(crate) use show::{STATES, list_links};
 
 /// The usual settings file.
@@ -46,10 +48,11 @@ const START: &str = "start it with `mezza link up` or `systemctl start mezza-lin
 /// Runs `mezza link ..`.
 ///
 /// # Errors
-/// The fault of the command; see each of them.
+/// The fault of the command that runs.
 pub(crate) fn run_link(out: Out, place: &LinkPlace, what: &LinkCommand) -> Result<Exit, Fault> {
     let done = match what {
         LinkCommand::Pair(asked) => pair::run_pairing(out, place, asked),
+        LinkCommand::PairContact(_) => Err(Fault::bug("this command belongs to the node")),
         LinkCommand::Up(asked) => bring_up(out, place, asked),
         LinkCommand::Show { name, follow } => {
             show::show_links(out, place, name.as_deref(), *follow)
@@ -127,6 +130,7 @@ impl Found {
             read: &["/sys", "/proc"],
             devices: &["/dev/net/tun"],
             port: serving.metrics.map(|address| address.port()),
+            connects: false,
         })
     }
 

@@ -94,7 +94,7 @@ fn ask_node(context: &CliContext, asked: &MeshAsk) -> Result<Value, Fault> {
 /// Returns the status of this home's node.
 ///
 /// # Errors
-/// 69 if none runs.
+/// Exit code 69 if none runs.
 pub(super) fn node_status(context: &CliContext) -> Result<Value, Fault> {
     ask_node(context, &MeshAsk::Status)
 }

@@ -5,12 +5,13 @@
 use std::path::Path;
 use std::sync::{PoisonError, RwLock};
 
-use super::args::LinkPlace;
+use super::args::{GuardPlace, LinkPlace};
 use mezza_host::process::home::{self, Home};
 use mezza_servers::relay;
 
 /// The options that printed commands need.
-static PLACE: RwLock<CommandPlace> = RwLock::new(CommandPlace { home: None, link: String::new() });
+static PLACE: RwLock<CommandPlace> =
+    RwLock::new(CommandPlace { home: None, link: String::new(), guard: String::new() });
 
 /// Commands that use no home.
 const HOMELESS: [&str; 4] = ["completions", "cpu", "lab", "man"];
@@ -19,12 +20,14 @@ const MEMBER: [&str; 4] = ["join", "leave", "resume", "status"];
 /// Commands of `hibe` that use no home.
 const HIBE_HOMELESS: [&str; 2] = ["card", "wipe"];
 
-/// The home of this run, and the options of `mezza link`.
+/// The home of this run, and the options of `mezza link`, which are added to printed commands.
 #[derive(Default)]
 struct CommandPlace {
     home: Option<Home>,
     /// `--state` and `--config` as they were given, each with a leading space.
     link: String,
+    /// `--dir` of `mezza guard` as it was given, with a leading space.
+    guard: String,
 }
 
 /// Sets the home that printed commands name.
@@ -39,6 +42,13 @@ pub(crate) fn remember_link(place: &LinkPlace) {
     };
     let link = option("state", place.state.as_deref()) + &option("config", place.config.as_deref());
     PLACE.write().unwrap_or_else(PoisonError::into_inner).link = link;
+}
+
+/// Sets the folder that printed commands of `mezza guard` repeat.
+pub(crate) fn remember_guard(place: &GuardPlace) {
+    let dir = place.dir.as_deref();
+    let guard = dir.map_or_else(String::new, |dir| format!(" --dir {}", home::quote_path(dir)));
+    PLACE.write().unwrap_or_else(PoisonError::into_inner).guard = guard;
 }
 
 /// Adds the home to each command between backticks. Text of others must not pass through here: a
@@ -70,6 +80,11 @@ impl CommandPlace {
                 words.strip_prefix("link").unwrap_or(words)
             );
         }
+        // A folder that was named needs no home.
+        if first == "guard" && !self.guard.is_empty() {
+            let rest = words.strip_prefix("guard").unwrap_or(words);
+            return format!("mezza guard{}{rest}", self.guard);
+        }
         match &self.home {
             Some(home) if needs_home(home, first, second) => home.format_command(words),
             _ => format!("mezza {words}"),
@@ -80,11 +95,11 @@ impl CommandPlace {
 /// Returns true if the command reads or changes the home `home`.
 fn needs_home(home: &Home, first: &str, second: &str) -> bool {
     match first {
-        // An option: the text names a home already, or asks for help.
+        // The text already names a home, or asks for help.
         _ if first.starts_with('-') => false,
         "mixnet" => MEMBER.contains(&second),
         "hibe" => !HIBE_HOMELESS.contains(&second),
-        // In a home without a relay the text means the relay of somebody else.
+        // In a home without a relay the text refers to another operator's relay.
         "relay" if second == "uri" => relay::read_key(&home.relay()).is_ok(),
         _ => !HOMELESS.contains(&first),
     }
@@ -96,7 +111,8 @@ mod tests {
 
     fn place() -> CommandPlace {
         let home = Home::find(Some(Path::new("/srv/m"))).unwrap();
-        CommandPlace { home: Some(home), link: " --state /srv/link".into() }
+        let guard = " --dir /srv/guard".into();
+        CommandPlace { home: Some(home), link: " --state /srv/link".into(), guard }
     }
 
     #[test]
@@ -105,6 +121,7 @@ mod tests {
             ("next: `mezza node run`", "next: `mezza --home /srv/m node run`"),
             ("`mezza log bob` or `age -d F`", "`mezza --home /srv/m log bob` or `age -d F`"),
             ("pair: `mezza link pair IF`", "pair: `mezza link --state /srv/link pair IF`"),
+            ("run `mezza guard run`", "run `mezza guard --dir /srv/guard run`"),
             ("`mezza relay init`", "`mezza --home /srv/m relay init`"),
             ("`mezza mixnet join LINK`", "`mezza --home /srv/m mixnet join LINK`"),
         ] {

@@ -2,12 +2,17 @@
 
 use serde_json::json;
 
-use super::args::{AddArgs, ContactsArgs, ContactsCommand, RequestsCommand, SetArgs, SwitchName};
+use super::args::{
+    AddArgs, ContactsArgs, ContactsCommand, GuardDest, LifeChoice, RequestsCommand, SetArgs,
+    SwitchName,
+};
 use super::client::ApiClient;
+use super::hibe::lives;
 use super::person::read_source;
 use super::{CliContext, show, whom};
 use mezza_host::api::uri::read_card;
 use mezza_host::api::{Exit, Fault, json};
+use mezza_messenger::card::Card;
 
 /// Groups of a safety number per line.
 const GROUPS_A_LINE: usize = 4;
@@ -16,7 +21,7 @@ const GROUPS_A_LINE: usize = 4;
 pub(crate) fn add_contact(context: &CliContext, add: &AddArgs) -> Result<(), Fault> {
     let uri = read_source(&add.source)?;
     // A malformed card is reported even if no node runs.
-    read_card(&uri)?;
+    let card = read_card(&uri)?;
     let body = json::AddRequest { uri, name: add.petname.clone(), in_person: Some(add.in_person) };
     let client = context.client()?;
     let before = client.get::<json::Contacts>("/v1/contacts")?.contacts;
@@ -31,8 +36,18 @@ pub(crate) fn add_contact(context: &CliContext, add: &AddArgs) -> Result<(), Fau
         ));
     }
     let handle = show::handle_as(&contact, add.petname.as_deref());
-    context.out.print_line(format!("next: `mezza send {handle} \"hello\"`"));
+    context.out.print_line(describe_next(&card, &handle));
     Ok(())
+}
+
+/// Describes the next step after a card was added. Over a card without an address no note leaves.
+fn describe_next(card: &Card, handle: &str) -> String {
+    if card.has_address() {
+        return format!("next: `mezza send {handle} \"hello\"`");
+    }
+    "this card has no address: no note of yours leaves with it. Ask for their new card once they have a relay, a \
+     mixnet or the mesh, and add it"
+        .to_owned()
 }
 
 /// Describes the result of adding a card of a known or a new contact.
@@ -124,6 +139,11 @@ fn print_contact(context: &CliContext, contact: &json::ContactJson) {
     let timer = show::format_duration(policy.timer_s);
     let receipts = if policy.delivered { "on" } else { "off" };
     out.print_line(format!("timer         {timer}; receipts {receipts}"));
+    if let Some(life) = policy.mesh_life {
+        let life = lives::life_of(life);
+        let risk = lives::describe_risk(life);
+        out.print_line(format!("mesh life     {}; {risk}", lives::life_name(life)));
+    }
     if let Some(relay) = &contact.relay {
         out.print_line(format!("relay         {}:{} key {}", relay.host, relay.port, relay.key));
     }
@@ -173,13 +193,14 @@ pub(crate) fn run_requests(
 /// The intention of a command on a request.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Wish {
-    /// Ask who invites.
+    /// Ask for the identity of an inviter.
     See,
     /// Accept or refuse.
     Decide,
 }
 
-/// Refuses a number that is no request, or a question to somebody whose card is here.
+/// Refuses a number that is not a request, or a request for the identity of somebody whose card is
+/// here already.
 fn check_request(client: &ApiClient, n: u32, wish: Wish) -> Result<(), Fault> {
     let id = n.to_string();
     let all: json::RequestsJson = client.get("/v1/requests")?;
@@ -276,10 +297,43 @@ pub(crate) fn verify_contact(
     Ok(())
 }
 
+/// Leads the link to a contact through the guard, or ends that.
+fn set_guard_dest(
+    context: &CliContext,
+    client: &ApiClient,
+    contact: &json::ContactJson,
+    dest: GuardDest,
+) -> Result<(), Fault> {
+    let dest = match dest {
+        GuardDest::Through(dest) => Some(dest),
+        GuardDest::None => None,
+    };
+    let request = json::LinkGuardRequest { contact: contact.id.clone(), dest };
+    client.act_with("POST", "/v1/links/guard", &request)?;
+    context.out.print_line(match dest {
+        Some(dest) => {
+            format!(
+                "their device is reached through destination {dest} of the guard, and not around it"
+            )
+        }
+        None => "their device is reached without a guard".to_owned(),
+    });
+    Ok(())
+}
+
 /// `mezza set`
 pub(crate) fn change_contact(context: &CliContext, set: &SetArgs) -> Result<(), Fault> {
     let client = context.client()?;
     let contact = find_contact(&client, &set.name)?;
+    if let Some(address) = &set.link {
+        let address = super::link::with_port(address, super::link::PORT);
+        let request = json::LinkAddressRequest { contact: contact.id.clone(), address };
+        client.act_with("POST", "/v1/links/address", &request)?;
+        context.out.print_line(format!("their device is looked for at {}", request.address));
+    }
+    if let Some(dest) = set.guard_dest {
+        set_guard_dest(context, &client, &contact, dest)?;
+    }
     let patch = json::ContactPatch {
         name: set.petname.clone(),
         verified: None,
@@ -288,7 +342,9 @@ pub(crate) fn change_contact(context: &CliContext, set: &SetArgs) -> Result<(), 
     };
     if patch.policy.is_none() && patch.name.is_none() && patch.blocked.is_none() {
         context.out.print_value(&contact);
-        context.out.print_line("nothing to change:");
+        if set.link.is_none() && set.guard_dest.is_none() {
+            context.out.print_line("nothing to change:");
+        }
         print_contact(context, &contact);
         return Ok(());
     }
@@ -304,8 +360,21 @@ pub(crate) fn change_contact(context: &CliContext, set: &SetArgs) -> Result<(), 
         for line in absent_carriers(&here, listed, fallback) {
             context.out.print_line(line);
         }
+        if let ([first, _, ..], json::FallbackJson::None) = (&listed[..], fallback) {
+            context.out.print_line(format!(
+                "              notes go by {first} alone; `mezza set {} --fallback listed` lets the \
+                 next one step in",
+                show::handle_as(&contact, Some(&set.name))
+            ));
+        }
     }
     let policy = &contact.policy;
+    if set.mesh_life.is_some() && !policy.carriers.iter().any(|carrier| carrier == "mesh") {
+        context.out.print_line(format!(
+            "              your notes to them do not go over the mesh yet; `mezza set {} --carriers mesh`",
+            show::handle_as(&contact, Some(&set.name))
+        ));
+    }
     let held = contact.standing == json::StandingJson::Held;
     if held && policy.pin > 1 && policy.carriers.first().is_some_and(|first| first == "mixnet") {
         context.out.print_line(format!(
@@ -332,6 +401,7 @@ fn absent_carriers(here: &[&str], listed: &[String], fallback: json::FallbackJso
                 "mixnet" => "join one with `mezza mixnet join LINK`",
                 "relay" => "name one with `mezza card renew --relay URI`",
                 "mesh" => "write `mesh = true` into config.toml, and start the node again",
+                "link" => "pair with their device with `mezza link pair-contact NAME`",
                 _ => "no conversation can use it in this version",
             };
             if others.is_empty() {
@@ -354,6 +424,7 @@ fn changed_policy(old: &json::PolicyJson, set: &SetArgs) -> json::PolicyJson {
             .receipts
             .map_or(old.delivered, |receipts| matches!(receipts, SwitchName::On)),
         read: old.read,
+        mesh_life: set.mesh_life.map_or(old.mesh_life, LifeChoice::life),
     }
 }
 

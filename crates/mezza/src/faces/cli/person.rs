@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::{BufRead, IsTerminal};
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use clap::ValueEnum as _;
 use clap::builder::PossibleValue;
@@ -11,12 +12,14 @@ use serde_json::json;
 use zeroize::Zeroizing;
 
 use super::args::{CardArgs, CardCommand, ConfigCommand, InitArgs, PassphraseArgs};
+use super::client::ApiClient;
 use super::{CliContext, show, status};
 use crate::faces::passphrase;
 use crate::faces::qr::{self, Medium, QrImage};
 use crate::node::shell;
 use mezza_host::api::json::{
-    CardText, Health, HealthLine, MeJson, MeshKeysRequest, RenewRequest, StatusJson, TicketUrl,
+    CardText, Health, HealthLine, MeJson, MeshKeysRequest, NodeStateJson, RenewRequest, StatusJson,
+    TicketUrl,
 };
 use mezza_host::api::uri::{read_card, relay_of};
 use mezza_host::api::{Exit, Fault, Refused, words};
@@ -28,11 +31,13 @@ use mezza_host::store;
 pub(crate) const BLOCK_FIRST_BYTES: [u8; 2] = [0x11, 0x12];
 /// The ways to a relay, for a card that names none.
 const WITHOUT_RELAY: [&str; 4] = [
-    "this card names no relay, so no note can reach you; choose one while the node runs:",
+    "this card names no relay: notes reach you over the mesh alone. To choose one, while the node runs:",
     "  the relay of a contact who invites you: `mezza card renew --relay CARD`",
     "  one that an operator offers: `mezza card renew --relay URI`",
     "  your own, on a machine that others reach: `mezza relay init --listen 0.0.0.0:7101 --public HOST:7101`",
 ];
+/// How long `unlock` waits for a node that was started a moment ago.
+const NODE_STARTS: Duration = Duration::from_secs(3);
 /// Maximum size of a file with a card or its picture, in bytes.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
@@ -61,7 +66,9 @@ pub(crate) fn init_identity(context: &CliContext, init: &InitArgs) -> Result<(),
             context.out.print_line(line);
         }
     }
-    context.out.print_line("next: `mezza node run`, then `mezza card --qr`");
+    context.out.print_line(
+        "next: `mezza node run`; then, beside it, `mezza unlock` and `mezza card --qr`",
+    );
     Ok(())
 }
 
@@ -97,9 +104,32 @@ pub(crate) fn lock_vault(context: &CliContext) -> Result<(), Fault> {
     Ok(())
 }
 
+/// Returns a client of the node, which may have been started just now.
+fn wait_for_node(context: &CliContext) -> Result<ApiClient, Fault> {
+    let end = Instant::now() + NODE_STARTS;
+    loop {
+        let reached = context.client().and_then(|client| {
+            client.get::<StatusJson>("/v1/status")?;
+            Ok(client)
+        });
+        match reached {
+            Err(fault) if fault.code == Exit::Unreachable && Instant::now() < end => {
+                std::thread::sleep(Duration::from_millis(50));
+            }
+            reached => return reached,
+        }
+    }
+}
+
 /// `mezza unlock`
 pub(crate) fn unlock_vault(context: &CliContext, key: &PassphraseArgs) -> Result<(), Fault> {
-    let client = context.client()?;
+    let client = wait_for_node(context)?;
+    let status: StatusJson = client.get("/v1/status")?;
+    // A passphrase that nobody checks must not look right.
+    if matches!(status.state, NodeStateJson::Open) {
+        context.out.print_either(&status, "it is unlocked already");
+        return Ok(());
+    }
     let pass = passphrase::ask(key.passphrase_file.as_deref(), "Passphrase")?;
     let text = Zeroizing::new(String::from_utf8(pass.to_vec()).map_err(|_| {
         Fault::new(Exit::Malformed, "the passphrase is not UTF-8", "type it on a terminal")

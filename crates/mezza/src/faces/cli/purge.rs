@@ -6,6 +6,7 @@ use super::args::PurgeArgs;
 use super::{CliContext, person, show};
 use crate::faces::served;
 use mezza_host::api::{Exit, Fault};
+use mezza_host::backup::is_moved;
 use mezza_host::process::home::Home;
 use mezza_host::process::lock::Lock;
 use mezza_host::store::Vault;
@@ -15,8 +16,8 @@ use mezza_servers::relay::{self, StoreSpec};
 /// `mezza purge`
 ///
 /// # Errors
-/// 66 if the home is empty, 75 if something runs here, 73 if a folder cannot be removed, 1 if the
-/// user declines.
+/// Exit code 66 if the home is empty, 75 if something runs here, 73 if a folder cannot be removed,
+/// 1 if the user declines.
 pub(crate) fn purge_home(context: &CliContext, asked: &PurgeArgs) -> Result<(), Fault> {
     let home = &context.home;
     person::not_in_a_demonstration(context)?;
@@ -94,10 +95,13 @@ fn take_locks(home: &Home) -> Result<Option<Lock>, Fault> {
 fn confirm_purge(context: &CliContext, parts: &[&'static str]) -> Result<(), Fault> {
     let folder = show::format_path(context.home.root());
     context.out.print_line(format!("{folder} holds {}", parts.join(", ")));
-    context.out.print_line(
+    context.out.print_line(if is_moved(&context.home.vault()) {
+        "the identity has moved to another device: what is left here is the key for that device. Remove it \
+         once the new device has taken the key"
+    } else {
         "no copy of it is anywhere else: your contacts cannot reach this identity again, and its notes \
-         are gone",
-    );
+         are gone"
+    });
     match show::ask_person(context.out, "Remove all of it for ever?") {
         Some(true) => Ok(()),
         Some(false) => {

@@ -114,12 +114,16 @@ async fn serve_relay(context: &CliContext, settings: &Settings) -> Result<Exit, 
     context.home.make_folders()?;
     let config = relay_config(&context.home, settings)?;
     memory::log_refusals();
+    let is_new = !config.dir.join("key").exists();
     let (stop, stopped) = watch::channel(false);
     let handle = relay::start_relay(config, stopped).await.map_err(|error| relay_fault(&error))?;
     let address = handle.address();
     let key = words::key_digits(handle.key());
     let value = json!({ "event": "relay", "address": address, "key": key });
     context.out.print_either(&value, format!("relay    {address}   key {key}"));
+    if is_new {
+        context.out.print_aside("this home had no relay, so a new one was made; Ctrl-C stops it");
+    }
     let ended = handle.wait();
     tokio::pin!(ended);
     let done = tokio::select! {
@@ -142,6 +146,7 @@ async fn init_relay(
     let config = relay_config(&context.home, settings)?;
     public_of(settings)?;
     context.home.make_folders()?;
+    let is_made = config.dir.join("key").exists();
     let key = relay::init(&config.dir, &config.store).await.map_err(|error| relay_fault(&error))?;
     config::store_settings(&context.home.config(), &kept_flags(flags)?)?;
     let digits = words::key_digits(&key);
@@ -150,6 +155,12 @@ async fn init_relay(
     );
     let is_loopback = config.listen.ip().is_loopback();
     context.out.print_either(&json!({ "key": digits, "loopback": is_loopback }), text);
+    if is_made {
+        context.out.print_aside(
+            "this home had a relay before, and its key and mail stay; if its address is another now, give out \
+             what `mezza relay uri` prints",
+        );
+    }
     if is_loopback && !settings.relay_public.is_empty() {
         context.out.print_aside(&format!(
             "the relay listens on {}, which others reach only if this machine passes them on; else \

@@ -14,7 +14,7 @@ use super::args::{NodeCommand, ServeArgs};
 use super::{CliContext, person, show};
 use crate::carriers::Dialer;
 use crate::faces::config::{LoadedSettings, Settings};
-use crate::faces::mesh_node::{self, MeshNodeThread};
+use crate::faces::mesh_node::{MeshChoice, MeshNodeThread};
 use crate::faces::passphrase;
 use crate::faces::served::{self, ServedNode};
 use crate::node::NodeOptions;
@@ -24,6 +24,7 @@ use mezza_host::api::{Exit, Fault};
 use mezza_host::clock::Clock;
 use mezza_host::connection::tap::Tap;
 use mezza_host::process::home::Home;
+use mezza_host::process::rng::keep_gifts;
 use mezza_host::process::stop::until_stopped;
 
 /// `mezza node`
@@ -108,14 +109,16 @@ async fn serve_node(
 ) -> Result<Exit, Fault> {
     context.home.make_folders()?;
     let lock = served::lock_home(&context.home)?;
+    // Before anything is drawn (GUARD-58).
+    keep_gifts(&context.home.generator());
     person::not_in_a_demonstration(context)?;
     let observer = Arc::new(Observer::new(watched_files(&context.home)));
     observer.set_on(settings.observe);
     let dialer = Dialer { tap: Some(observer.clone() as Arc<dyn Tap>), ..Dialer::default() };
     let unattended = has_passphrase_file(serve);
     // First the mesh node, so that a wrong setting ends the command before anything is served.
-    let mesh = mesh_node::find_place(&context.home, settings)?;
-    let carrying = MeshNodeThread::start(&context.home, settings)?;
+    let mesh = MeshChoice::of_settings(&context.home, settings)?;
+    let carrying = mesh.as_ref().map(MeshNodeThread::start).transpose()?;
     let options = NodeOptions {
         vault: context.home.vault(),
         witness: Some(context.home.state()),
@@ -123,10 +126,14 @@ async fn serve_node(
         idle_lock_s: if unattended { 0 } else { settings.idle_lock_s },
         clock: Clock::system(),
         dialer,
-        mesh,
+        mesh: mesh.as_ref().map(MeshChoice::place),
+        link: settings.link_place()?,
         observer: Some(observer),
     };
     let served = ServedNode::open(&context.home, lock, settings.web_port, options).await?;
+    if settings.relay_with_node {
+        served.start_relay().await;
+    }
     if unattended && let Err(fault) = unlock_at_start(&served, serve).await {
         served.close().await;
         return Err(fault);

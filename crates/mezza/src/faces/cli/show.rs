@@ -185,7 +185,8 @@ fn is_plain(word: &str) -> bool {
 
 /// Describes how many notes of a contact are missing while later ones arrived.
 pub(crate) fn format_missing(count: usize) -> String {
-    words::format_count(count as u64, "note", "notes") + " did not arrive here"
+    let notes = words::format_count(count as u64, "earlier note is", "earlier notes are");
+    notes + " not here: lost on the way, or deleted here"
 }
 
 /// Formats a note as a line of a log.
@@ -331,7 +332,7 @@ mod tests {
         assert_eq!(format("UTC0"), "2026-11-21 13:05Z");
         assert_eq!(format("CET-1CEST,M3.5.0,M10.5.0/3"), "2026-11-21 14:05 CET");
         assert_eq!(format("<+0530>-5:30"), "2026-11-21 18:35 +0530");
-        // A time that no calendar has is shown all the same.
+        // Even a time beyond any calendar is shown.
         assert!(format_time_in(u64::MAX, &TimeZone::UTC).ends_with('Z'));
     }
 

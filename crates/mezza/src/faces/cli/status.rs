@@ -1,7 +1,7 @@
 //! `mezza status`: node, carriers, mesh, links and a relay of this home on one screen.
 //!
-//! Each line says what was proven when it was asked for: a carrier is up if the node has a
-//! connection, a link if frames of the other side come.
+//! Each line reports what was proven when it was requested: a carrier is up if the node has a
+//! connection, a link is up if frames of the other side arrive.
 
 use super::args::LinkPlace;
 use super::client::ApiClient;
@@ -102,9 +102,9 @@ fn describe_mesh(context: &CliContext) -> HealthLine {
     let status = match mesh::node_status(context) {
         Ok(status) => status,
         Err(fault) if fault.code == Exit::Unreachable => {
-            return HealthLine::good("mesh", "no node runs here");
+            return HealthLine::good("mesh node", "none runs here");
         }
-        Err(fault) => return bad_line("mesh", &fault),
+        Err(fault) => return bad_line("mesh node", &fault),
     };
     let neighbours = status["around"].as_u64().unwrap_or(0);
     let neighbours = words::format_count(neighbours, "neighbour", "neighbours");
@@ -112,10 +112,10 @@ fn describe_mesh(context: &CliContext) -> HealthLine {
     let clock = status["state"].as_str().unwrap_or("?");
     let text = format!("network {network}, {neighbours}, clock {clock}");
     if status["elsewhere_ms"] == Value::Null && status["other_day"] == Value::Null {
-        return HealthLine::good("mesh", &text);
+        return HealthLine::good("mesh node", &text);
     }
     let text = text + ", which contradicts this clock";
-    HealthLine::bad("mesh", &text, "`mezza mesh clock` says by how much")
+    HealthLine::bad("mesh node", &text, "`mezza mesh clock` says by how much")
 }
 
 /// Describes each link of the daemon of this machine. A machine without one is in order.

@@ -11,6 +11,7 @@ use super::args::{LogArgs, OutboxCommand, SendArgs, WaitName};
 use super::changes::Changes;
 use super::client::ApiClient;
 use super::follow::Follower;
+use super::hibe::lives;
 use super::people::find_contact;
 use super::{CliContext, backup, show};
 use crate::node::shell::ask::TEXT_BYTES_MAX;
@@ -20,6 +21,8 @@ use mezza_host::process::rng::OsRng;
 
 /// Maximum bytes of standard input: more than a note holds, so that the excess can be reported.
 const INPUT_BYTES_MAX: u64 = 1 << 20;
+/// The carrier whose notes have a life.
+const MESH: &str = "mesh";
 
 /// `mezza send`
 pub(crate) fn run_send(context: &CliContext, send: &SendArgs) -> Result<Exit, Fault> {
@@ -41,26 +44,41 @@ pub(crate) fn run_send(context: &CliContext, send: &SendArgs) -> Result<Exit, Fa
     if let Some(carrier) = &send.carrier {
         check_carrier(&client, &contact, &send.name, carrier, &text)?;
     }
+    if let Some(life) = send.mesh_life {
+        check_mesh_life(context, &contact, &send.name, life)?;
+    }
     let follower = send.wait.map(|_| Follower::open_on(&client)).transpose()?;
-    let is_new = matches!(contact.standing, json::StandingJson::Held | json::StandingJson::Asked);
-    if is_new && matches!(send.wait, Some(WaitName::Delivered)) {
-        context.out.print_aside(&format!(
-            "{} has not accepted your request yet: they do so on their page, or by `requests accept`",
-            show::clean_text(&contact.name)
-        ));
+    if matches!(send.wait, Some(WaitName::Delivered))
+        && let Some(hint) = hint_about_request(&contact)
+    {
+        context.out.print_aside(&hint);
     }
     let mut client_id = [0; 16];
     OsRng.fill_bytes(&mut client_id);
-    let body = json::SendRequest { text, client_id: data_encoding::HEXLOWER.encode(&client_id) };
+    let client_id = data_encoding::HEXLOWER.encode(&client_id);
+    let body = json::SendRequest { text, client_id, mesh_life: send.mesh_life };
     let note: json::NoteJson = client.post(&format!("/v1/contacts/{}/notes", contact.id), &body)?;
     let note = match (send.wait, follower) {
-        (Some(wait), Some(follower)) => {
-            wait_for(&client, follower, note, wait, Duration::from_secs(send.timeout))?
-        }
+        (Some(_), Some(follower)) => wait_for(context, &client, follower, note, send)?,
         _ => note,
     };
     let sent = SentNote { contact: &contact, typed: &send.name, note: &note };
     Ok(report_sent(context, sent, send.wait))
+}
+
+/// Describes what a note waits for that nobody has answered yet; `None` in a conversation.
+fn hint_about_request(contact: &json::ContactJson) -> Option<String> {
+    let name = show::clean_text(&contact.name);
+    match contact.standing {
+        json::StandingJson::Held => Some(format!(
+            "this is the first note to {name}: unless they have added your card, they accept it first, on their page \
+             or by `requests accept`"
+        )),
+        json::StandingJson::Asked => Some(format!(
+            "{name} has not answered yet: a request is accepted on their page, or by `requests accept`"
+        )),
+        _ => None,
+    }
 }
 
 fn read_input() -> Result<String, Fault> {
@@ -107,20 +125,54 @@ fn check_carrier(
     }
 }
 
-/// Follows a note until it reaches the state `wait`. Returns its newest state in any case.
+/// Checks that a life of its own means something for a note, and prints the risk of that life. Refuses
+/// before anything is written.
+fn check_mesh_life(
+    context: &CliContext,
+    contact: &json::ContactJson,
+    typed: &str,
+    life: json::MeshLifeJson,
+) -> Result<(), Fault> {
+    if contact.policy.carriers.iter().any(|carrier| carrier == MESH) {
+        context.out.print_aside(&lives::describe_risk(lives::life_of(life)));
+        return Ok(());
+    }
+    let name = show::clean_text(&contact.name);
+    let text = format!("notes to {name} do not go over the mesh, so a life in it means nothing");
+    let handle = show::handle_as(contact, Some(typed));
+    let next = format!("leave `--mesh-life` out, or `mezza set {handle} --carriers mesh`");
+    Err(Fault::new(Exit::No, text, next))
+}
+
+/// Follows a note until it reaches the state that the user waits for, and says meanwhile what it waits
+/// for. Returns its newest state in any case.
 fn wait_for(
+    context: &CliContext,
     client: &ApiClient,
     follower: Follower,
     note: json::NoteJson,
-    wait: WaitName,
-    patience: Duration,
+    send: &SendArgs,
 ) -> Result<json::NoteJson, Fault> {
-    if is_far_enough(&note, wait) {
-        return Ok(note);
-    }
+    let Some(wait) = send.wait.filter(|wait| !is_far_enough(&note, *wait)) else { return Ok(note) };
+    let patience = Duration::from_secs(send.timeout);
+    let mut said = String::new();
+    let mut say = |note: &json::NoteJson| {
+        // On its way to the carrier is no reason: the next state comes soon.
+        let has_reason = note.why.as_deref().is_some_and(|why| why != "sending");
+        if has_reason && said != note.words {
+            said.clone_from(&note.words);
+            let kept = "it is kept, also if you stop waiting (Ctrl-C)";
+            context.out.print_aside(&format!("note {}: {}; {kept}", note.id, note.words));
+        }
+    };
+    say(&note);
     let found = follower.follow_until(Some(patience), |event| match &event.note {
         Some(seen) if seen.id == note.id && is_far_enough(seen, wait) => {
             ControlFlow::Break(seen.clone())
+        }
+        Some(seen) if seen.id == note.id => {
+            say(seen);
+            ControlFlow::Continue(())
         }
         _ => ControlFlow::Continue(()),
     })?;
@@ -201,6 +253,11 @@ pub(crate) fn show_log(context: &CliContext, log: &LogArgs) -> Result<(), Fault>
     let handle = show::handle_as(&contact, Some(&log.name));
     if let Some(oldest) = notes.notes.first().filter(|_| notes.more) {
         context.out.print_line(format!("(older: `mezza log {handle} --before {}`)", oldest.id));
+    }
+    // A restore concerns all of the conversation, so that an older part does not repeat it.
+    let restored = contact.restored.iter().filter(|_| log.before.is_none());
+    for words in restored.flat_map(|restored| &restored.words) {
+        context.out.print_line(format!("({words})"));
     }
     if contact.missing > 0 {
         context.out.print_line(format!("({})", show::format_missing(contact.missing)));
@@ -297,6 +354,12 @@ pub(crate) fn run_outbox(context: &CliContext, what: Option<&OutboxCommand>) -> 
         context.out.print_either(&json!({ "cancelled": id }), text);
         return Ok(());
     }
+    if let Some(OutboxCommand::Lower { id }) = what {
+        client.act("POST", &format!("/v1/notes/{id}/lower"))?;
+        let text = "it leaves at the lowest level of its conversation";
+        context.out.print_either(&json!({ "lowered": id }), text);
+        return Ok(());
+    }
     if let Some(OutboxCommand::Send { id }) = what {
         return backup::send_again(context, &client, *id);
     }
@@ -312,6 +375,14 @@ pub(crate) fn run_outbox(context: &CliContext, what: Option<&OutboxCommand>) -> 
             show::clean_text(name),
             show::format_note(note, name)
         ));
+    }
+    for contact in
+        contacts.iter().filter(|of| outbox.notes.iter().any(|note| note.contact == of.id))
+    {
+        if let Some(trouble) = &contact.trouble {
+            let name = show::clean_text(&contact.name);
+            context.out.print_line(format!("TROUBLE  {name}: {}", show::clean_text(trouble)));
+        }
     }
     if outbox.notes.is_empty() {
         context.out.print_line("nothing waits");

@@ -14,8 +14,8 @@ const PROPOSED_MAX: usize = 3;
 /// case and Unicode form. A word with `#` is never a name.
 ///
 /// # Errors
-/// 2 for no word at all, 66 if no contact or several match; contacts whose names begin with the
-/// word are suggested.
+/// Exit code 2 for no word at all, 66 if no contact or several match; contacts whose names begin
+/// with the word are suggested.
 pub(crate) fn choose_contact<'a>(
     all: &'a [ContactJson],
     word: &str,

@@ -1,4 +1,4 @@
-//! Backups, restores, and notes that a restore has left open.
+//! Backups, restores, and notes whose fate is unknown after a restore.
 
 use std::path::{Path as FilePath, PathBuf};
 
@@ -39,7 +39,7 @@ async fn describe(State(web): State<Web>) -> ApiResult<json::BackupsJson> {
     web.node.ask(|shell| shell.describe_backups()).await.map(Json)
 }
 
-/// Have the node make backups into a folder.
+/// Make the node write backups to a folder.
 #[utoipa::path(put, path = "/v1/backup/auto", request_body = json::AutoBackupRequest,
     responses((status = 200, body = json::BackupsJson), (status = 409, body = json::Problem)))]
 async fn make_automatic(
@@ -61,7 +61,7 @@ async fn make_automatic(
     web.node.ask(move |shell| shell.set_auto_backup(Some(auto))).await.map(Json)
 }
 
-/// End the backups that the node makes; those that are there stay.
+/// End automatic backups. Existing ones are kept.
 #[utoipa::path(delete, path = "/v1/backup/auto",
     responses((status = 200, body = json::BackupsJson)))]
 async fn stop_automatic(State(web): State<Web>) -> ApiResult<json::BackupsJson> {
@@ -107,7 +107,7 @@ async fn check(
     checked.await.map(Json)
 }
 
-/// Opens a backup that is read so many times.
+/// Opens a backup that will be read this number of times.
 fn open_backup(
     path: &FilePath,
     pass: &[u8],
@@ -120,7 +120,7 @@ fn open_backup(
     Ok(reader)
 }
 
-/// Returns what is known of a backup whose manifest was read.
+/// Returns the description of a backup whose manifest was read.
 pub(crate) fn describe_manifest(file: &str, manifest: &BackupManifest) -> json::BackupJson {
     json::BackupJson {
         file: file.into(),
@@ -131,7 +131,7 @@ pub(crate) fn describe_manifest(file: &str, manifest: &BackupManifest) -> json::
     }
 }
 
-/// Make the vault of this home out of a backup, and unlock it.
+/// Make the vault of this home from a backup, and unlock it.
 #[utoipa::path(post, path = "/v1/restore", request_body = json::RestoreRequest,
     responses((status = 201, body = json::StatusJson), (status = 403, body = json::Problem),
         (status = 409, body = json::Problem)))]
@@ -168,14 +168,14 @@ async fn restore(
     Ok((StatusCode::CREATED, Json(status.await?)))
 }
 
-/// How far the work on a backup is.
+/// Progress of the work on a backup.
 #[utoipa::path(get, path = "/v1/backup/progress",
     responses((status = 200, body = json::ProgressJson)))]
 async fn progress(State(web): State<Web>) -> Json<json::ProgressJson> {
     Json(web.work.describe())
 }
 
-/// Send a note that a restore has left open.
+/// Send a note again whose fate is unknown after a restore.
 #[utoipa::path(post, path = "/v1/notes/{id}/again",
     params(("id" = String, Path, description = "The note's number")),
     request_body = json::SendAgainRequest,

@@ -19,6 +19,7 @@ const GROUP: usize = 5;
 pub(crate) fn routes() -> OpenApiRouter<Web> {
     OpenApiRouter::new()
         .routes(routes!(list, add))
+        .routes(routes!(read))
         .routes(routes!(show, change, delete))
         .routes(routes!(number))
         .routes(routes!(requests))
@@ -27,14 +28,14 @@ pub(crate) fn routes() -> OpenApiRouter<Web> {
         .routes(routes!(refuse))
 }
 
-/// All contacts; strangers are under requests.
+/// All contacts; unknown senders are listed under requests.
 #[utoipa::path(get, path = "/v1/contacts", responses((status = 200, body = json::Contacts)))]
 async fn list(State(web): State<Web>) -> ApiResult<json::Contacts> {
     let contacts = web.node.ask(|shell| shell.list_contacts()).await?;
     Ok(Json(json::Contacts { contacts }))
 }
 
-/// Take a contact from a card.
+/// Add a contact from a card.
 #[utoipa::path(post, path = "/v1/contacts", request_body = json::AddRequest,
     responses((status = 201, body = json::ContactJson), (status = 422, body = json::Problem)))]
 async fn add(
@@ -47,6 +48,16 @@ async fn add(
     Ok((StatusCode::CREATED, Json(contact)))
 }
 
+/// Read a card without adding it.
+#[utoipa::path(post, path = "/v1/card", request_body = json::CardRequest,
+    responses((status = 200, body = json::CardSummary), (status = 422, body = json::Problem)))]
+async fn read(
+    State(web): State<Web>,
+    JsonBody(body): JsonBody<json::CardRequest>,
+) -> ApiResult<json::CardSummary> {
+    web.node.ask(move |shell| shell.read_card(&body.uri)).await.map(Json)
+}
+
 /// One contact.
 #[utoipa::path(get, path = "/v1/contacts/{id}", params(("id" = String, Path, description = "Its number")),
     responses((status = 200, body = json::ContactJson), (status = 404, body = json::Problem)))]
@@ -55,7 +66,7 @@ async fn show(State(web): State<Web>, Path(id): Path<String>) -> ApiResult<json:
     web.node.ask(move |shell| shell.contact(id)).await.map(Json)
 }
 
-/// Change a contact; what is left out stays.
+/// Change a contact. Absent fields stay unchanged.
 #[utoipa::path(patch, path = "/v1/contacts/{id}", params(("id" = String, Path, description = "Its number")),
     request_body = json::ContactPatch,
     responses((status = 200, body = json::ContactJson), (status = 404, body = json::Problem)))]
@@ -96,13 +107,13 @@ fn group_digits(digits: &str) -> Vec<String> {
     digits.chunks(GROUP).map(|group| group.iter().collect()).collect()
 }
 
-/// Strangers who wrote or invite.
+/// Unknown senders who wrote or sent an invitation.
 #[utoipa::path(get, path = "/v1/requests", responses((status = 200, body = json::RequestsJson)))]
 async fn requests(State(web): State<Web>) -> ApiResult<json::RequestsJson> {
     web.node.ask(|shell| shell.list_requests()).await.map(Json)
 }
 
-/// Ask who it is that invites.
+/// Request the identity of an inviter.
 #[utoipa::path(post, path = "/v1/requests/{id}/see", params(("id" = String, Path, description = "Its number")),
     responses((status = 204), (status = 404, body = json::Problem)))]
 async fn see(State(web): State<Web>, Path(id): Path<String>) -> Result<StatusCode, Refused> {
@@ -110,7 +121,7 @@ async fn see(State(web): State<Web>, Path(id): Path<String>) -> Result<StatusCod
     web.node.ask(move |shell| shell.ask_who(id)).await.map(|()| StatusCode::NO_CONTENT)
 }
 
-/// Let a stranger in.
+/// Accept the request of an unknown sender.
 #[utoipa::path(post, path = "/v1/requests/{id}/accept", params(("id" = String, Path, description = "Its number")),
     responses((status = 200, body = json::ContactJson), (status = 404, body = json::Problem)))]
 async fn accept(State(web): State<Web>, Path(id): Path<String>) -> ApiResult<json::ContactJson> {
@@ -122,7 +133,7 @@ async fn accept(State(web): State<Web>, Path(id): Path<String>) -> ApiResult<jso
     contact.await.map(Json)
 }
 
-/// Turn a stranger away.
+/// Refuse the request of an unknown sender.
 #[utoipa::path(post, path = "/v1/requests/{id}/refuse", params(("id" = String, Path, description = "Its number")),
     responses((status = 204), (status = 404, body = json::Problem)))]
 async fn refuse(State(web): State<Web>, Path(id): Path<String>) -> Result<StatusCode, Refused> {

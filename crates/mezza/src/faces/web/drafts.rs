@@ -24,7 +24,7 @@ async fn draft(State(web): State<Web>, Path(id): Path<String>) -> ApiResult<json
     Ok(Json(json::Draft { text }))
 }
 
-/// Keep what was begun to be written. 204 means that it is sealed on disk.
+/// Store an unfinished note. 204 means that it is sealed on disk.
 #[utoipa::path(put, path = "/v1/contacts/{id}/draft", params(("id" = String, Path, description = "The contact's number")),
     request_body = json::Draft,
     responses((status = 204), (status = 404, body = json::Problem)))]

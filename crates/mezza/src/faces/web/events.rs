@@ -55,7 +55,7 @@ async fn serve_socket(web: Web, caller: Caller, mut socket: WebSocket) {
         Ok(Some(Ok(Message::Text(text)))) => serde_json::from_str::<Hello>(&text).ok(),
         _ => None,
     };
-    let is_known = |hello: &Hello| caller.is_owner || web.auth.is_bearer(&hello.bearer);
+    let is_known = |hello: &Hello| caller.is_owner || web.auth.use_bearer(&hello.bearer);
     let Some(hello) = hello.filter(is_known) else {
         return close_socket(socket, UNKNOWN, "bearer").await;
     };

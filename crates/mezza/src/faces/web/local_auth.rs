@@ -31,7 +31,7 @@ use mezza_host::backend::hmac_sha256;
 
 /// Maximum number of unused tickets; the oldest is dropped first.
 const TICKETS_MAX: usize = 16;
-/// Maximum number of bearers per launch; the oldest is dropped first.
+/// Maximum number of bearers per launch; the one that was unused for longest is dropped first.
 const BEARERS_MAX: usize = 64;
 
 /// The content security policy of the page (WEB-3).
@@ -109,12 +109,17 @@ impl LocalAuth {
         Some(HEXLOWER.encode(&bearer))
     }
 
-    /// Returns true if this is a valid bearer.
-    pub(crate) fn is_bearer(&self, bearer: &str) -> bool {
+    /// Returns true if this is a valid bearer, which then counts as used last.
+    pub(crate) fn use_bearer(&self, bearer: &str) -> bool {
         let Some(key) = key_of(bearer) else { return false };
-        let bearers = lock_keys(&self.bearers);
+        let mut bearers = lock_keys(&self.bearers);
+        let known = bearers.iter().enumerate();
         // Compare with all bearers, so that the time does not reveal the position of a match.
-        bearers.iter().fold(false, |known, bearer| known | is_same(bearer, &key))
+        let find = |place, (at, bearer)| if is_same(bearer, &key) { Some(at) } else { place };
+        let place = known.fold(None, find);
+        let Some(used) = place.and_then(|at| bearers.remove(at)) else { return false };
+        bearers.push_back(used);
+        true
     }
 
     fn host_is_ours(&self, request: &Request) -> bool {
@@ -135,7 +140,7 @@ impl LocalAuth {
     /// Returns true if a request carries a bearer.
     fn bearer_is_known(&self, headers: &HeaderMap) -> bool {
         let value = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-        value.and_then(|value| value.strip_prefix("Bearer ")).is_some_and(|b| self.is_bearer(b))
+        value.and_then(|value| value.strip_prefix("Bearer ")).is_some_and(|b| self.use_bearer(b))
     }
 }
 
@@ -237,8 +242,19 @@ mod tests {
         let bearers: Vec<String> = (0..=BEARERS_MAX)
             .map(|_| auth.exchange_ticket(&ticket(&auth), &mut OsRng).unwrap())
             .collect();
-        assert!(!auth.is_bearer(&bearers[0]));
-        assert!(bearers[1..].iter().all(|bearer| auth.is_bearer(bearer)));
+        assert!(!auth.use_bearer(&bearers[0]));
+        assert!(bearers[1..].iter().all(|bearer| auth.use_bearer(bearer)));
+    }
+
+    #[test]
+    fn web_2_a_bearer_in_use_stays_however_many_are_given() {
+        let auth = LocalAuth::new(7_100, &mut OsRng);
+        let [used, idle] = [0; 2].map(|_| bearer(&auth));
+        for _ in 0..=2 * BEARERS_MAX {
+            bearer(&auth);
+            assert!(auth.use_bearer(&used));
+        }
+        assert!(!auth.use_bearer(&idle));
     }
 
     #[test]
@@ -246,7 +262,7 @@ mod tests {
         let auth = LocalAuth::new(7_100, &mut OsRng);
         let bearer = bearer(&auth);
         push_key(&auth.bearers, key_of(&bearer).unwrap(), BEARERS_MAX);
-        assert!(auth.is_bearer(&bearer));
+        assert!(auth.use_bearer(&bearer));
     }
 
     #[test]
@@ -263,7 +279,7 @@ mod tests {
         let key = key_of(&auth.proof_key()).unwrap();
         let mac = hmac_sha256(&key, &[PROOF_LABEL, &key_of(&one).unwrap()]);
         assert_eq!(auth.prove_launch(&one), Some(HEXLOWER.encode(&mac)));
-        assert!(!auth.is_bearer(&auth.proof_key()), "it opens nothing");
+        assert!(!auth.use_bearer(&auth.proof_key()), "it opens nothing");
         for wrong in ["", "11", &one[1..], &format!("{one}11"), &"zz".repeat(32)] {
             assert!(auth.prove_launch(wrong).is_none(), "{wrong}");
         }

@@ -7,13 +7,13 @@ use mezza_host::api::json::{LongWorkKind, ProgressJson};
 use mezza_host::api::{Exit, Fault, Refused};
 use mezza_host::backup::WorkProgress;
 
-/// The piece of work that runs now.
+/// The piece of work that is in progress, if any.
 #[derive(Clone, Default)]
 pub(crate) struct LongWork(Arc<Mutex<Option<Piece>>>);
 
 type Piece = (LongWorkKind, WorkProgress);
 
-/// A piece of work. Its end is the end of this value.
+/// A piece of work in progress. It ends when this value is dropped.
 pub(crate) struct RunningWork {
     work: LongWork,
     /// Its progress.
@@ -24,7 +24,7 @@ impl LongWork {
     /// Begins a piece of work.
     ///
     /// # Errors
-    /// 75 if another one runs.
+    /// Exit code 75 if another one runs.
     pub(crate) fn begin(&self, kind: LongWorkKind) -> Result<RunningWork, Refused> {
         let progress = WorkProgress::default();
         {
@@ -74,7 +74,7 @@ fn refuse_second(running: Option<&Piece>) -> Result<(), Refused> {
     Err(Fault::new(Exit::Busy, text, "wait until it is done").into())
 }
 
-/// Runs work that blocks on a thread of its own.
+/// Runs blocking work on a thread of its own.
 pub(crate) async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Fault> + Send + 'static,
 ) -> Result<T, Refused> {
@@ -82,7 +82,8 @@ pub(crate) async fn run_blocking<T: Send + 'static>(
     Ok(done.map_err(|_| Fault::bug("the work has ended without a result"))??)
 }
 
-/// Reads the path of a file. The node has another working folder than its caller.
+/// Parses the path of a file, which must be absolute: the node has another working folder than its
+/// caller.
 pub(crate) fn absolute_path(text: &str) -> Result<PathBuf, Refused> {
     let path = PathBuf::from(text.trim());
     if path.is_absolute() {

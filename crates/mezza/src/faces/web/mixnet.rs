@@ -45,14 +45,14 @@ async fn leaving(State(web): State<Web>) -> ApiResult<json::NetworkLeaving> {
     web.node.ask(|shell| shell.preview_leaving()).await.map(Json)
 }
 
-/// Leave the network. What was spent of its budget is kept, and counts again if it is joined again.
+/// Leave the network. The spent budget is kept, and counts again if the network is joined again.
 #[utoipa::path(delete, path = "/v1/mixnet",
     responses((status = 200, body = json::NetworkLeaving), (status = 404, body = json::Problem)))]
 async fn leave(State(web): State<Web>) -> ApiResult<json::NetworkLeaving> {
     web.node.ask(NodeShell::leave_mixnet).await.map(Json)
 }
 
-/// Go on with a vault that was put back, though its budget lacks the rounds since its copy.
+/// Continue with a restored vault, although its budget lacks the rounds since the copy was made.
 #[utoipa::path(post, path = "/v1/mixnet/resume",
     responses((status = 200, body = json::Mixnet), (status = 404, body = json::Problem)))]
 async fn resume(State(web): State<Web>) -> ApiResult<json::Mixnet> {

@@ -61,7 +61,7 @@ async fn read_digits(
     Ok(Json(json::MoveDigitsJson { digits }))
 }
 
-/// Make the vault of this home out of the file of a move, and unlock it.
+/// Make the vault of this home from the file of a move, and unlock it.
 #[utoipa::path(post, path = "/v1/move/in/finish", request_body = json::MoveInRequest,
     responses((status = 201, body = json::StatusJson), (status = 403, body = json::Problem)))]
 async fn finish_in(
@@ -118,7 +118,7 @@ async fn begin_out(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Destroy the identity on this device. The answer is the key for the new one.
+/// Destroy the identity on this device. The response is the key for the new device.
 #[utoipa::path(post, path = "/v1/move/out/finish", request_body = json::MoveFinishRequest,
     responses((status = 200, body = json::MoveKeyJson), (status = 403, body = json::Problem)))]
 async fn finish_out(
@@ -144,13 +144,13 @@ async fn show_key(State(web): State<Web>) -> ApiResult<json::MoveKeyJson> {
     }
     let vault = web.home.vault();
     let now = Time::from_ms(status.now_ms);
-    // Without a vault there is nothing that a passphrase would open.
+    // Without a vault there is nothing for a passphrase to open.
     let pass = || Err(Refused::moved().into());
     let key = run_blocking(move || finish_move(&vault, pass, "", now, &mut OsRng)).await?;
     Ok(Json(json::MoveKeyJson { key }))
 }
 
-/// Give up a move that has destroyed nothing, and unlock the vault.
+/// Cancel a move that has destroyed nothing, and unlock the vault.
 #[utoipa::path(post, path = "/v1/move/cancel", request_body = json::UnlockRequest,
     responses((status = 200, body = json::StatusJson), (status = 404, body = json::Problem)))]
 async fn cancel(

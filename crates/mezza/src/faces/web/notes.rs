@@ -10,10 +10,10 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::{ApiResult, JsonBody, UrlQuery, Web};
-use mezza_host::api::views::{contact_id, note_id};
+use mezza_host::api::views::{self, contact_id, note_id};
 use mezza_host::api::{Refused, json};
 
-/// Notes of an answer that names no limit.
+/// Number of notes in a response to a request without a limit.
 const LIMIT: usize = 100;
 
 /// The handlers of this file.
@@ -24,6 +24,8 @@ pub(crate) fn routes() -> OpenApiRouter<Web> {
         .routes(routes!(seen))
         .routes(routes!(outbox))
         .routes(routes!(give_up))
+        .routes(routes!(lower_level))
+        .routes(routes!(search))
 }
 
 #[derive(Deserialize, IntoParams)]
@@ -61,7 +63,8 @@ async fn send(
 ) -> Result<(StatusCode, Json<json::NoteJson>), Refused> {
     let id = contact_id(&id)?;
     let client = client_id(&body.client_id)?;
-    let note = web.node.ask(move |shell| shell.send_note(id, client, body.text)).await?;
+    let life = body.mesh_life.map(views::life_of);
+    let note = web.node.ask(move |shell| shell.send_note_for(id, client, body.text, life)).await?;
     Ok((StatusCode::CREATED, Json(note)))
 }
 
@@ -89,7 +92,7 @@ async fn preview(
     web.node.ask(move |shell| shell.preview_note(id, &body.text)).await.map(Json)
 }
 
-/// The person has read the thread up to a note.
+/// Report that the user has read the thread up to a note.
 #[utoipa::path(post, path = "/v1/contacts/{id}/seen",
     params(("id" = String, Path, description = "The contact's number")), request_body = json::SeenRequest,
     responses((status = 204), (status = 404, body = json::Problem)))]
@@ -103,7 +106,7 @@ async fn seen(
     web.run_command(Command::Seen { contact, note }).await
 }
 
-/// Own notes that are not delivered yet.
+/// Our notes that are not delivered yet.
 #[utoipa::path(get, path = "/v1/outbox", responses((status = 200, body = json::OutboxJson)))]
 async fn outbox(State(web): State<Web>) -> ApiResult<json::OutboxJson> {
     let notes = web.node.ask(|shell| shell.list_outbox()).await?;
@@ -128,7 +131,7 @@ enum How {
     Keep,
 }
 
-/// Give a note up, or forget it here.
+/// Give up a note, or delete it on this device.
 #[utoipa::path(delete, path = "/v1/notes/{id}",
     params(("id" = String, Path, description = "The note's number"), GiveUpQuery),
     responses((status = 204), (status = 404, body = json::Problem)))]
@@ -151,4 +154,26 @@ async fn give_up(
         }
     };
     web.run_command(command).await
+}
+
+/// Let a waiting note leave at the lowest level that its conversation allows now.
+#[utoipa::path(post, path = "/v1/notes/{id}/lower",
+    params(("id" = String, Path, description = "The note's number")),
+    responses((status = 204), (status = 404, body = json::Problem), (status = 409, body = json::Problem)))]
+async fn lower_level(
+    State(web): State<Web>,
+    Path(id): Path<String>,
+) -> Result<StatusCode, Refused> {
+    web.run_command(Command::LowerLevel { note: note_id(&id)? }).await
+}
+
+/// Find notes that contain a text, newest first. Upper and lower case are the same.
+#[utoipa::path(post, path = "/v1/search", request_body = json::SearchRequest,
+    responses((status = 200, body = json::FoundNotes), (status = 400, body = json::Problem)))]
+async fn search(
+    State(web): State<Web>,
+    JsonBody(body): JsonBody<json::SearchRequest>,
+) -> ApiResult<json::FoundNotes> {
+    let contact = body.contact.as_deref().map(contact_id).transpose()?;
+    web.node.ask(move |shell| shell.search_notes(&body.text, contact)).await.map(Json)
 }

@@ -69,7 +69,7 @@ async fn session(
     Ok(Json(json::BearerJson { bearer, proof_key, command: web.home.format_command("url") }))
 }
 
-/// Prove that this is the launch in which a tab came in.
+/// Prove that this is the launch that gave a tab its bearer token.
 #[utoipa::path(post, path = "/v1/proof", request_body = json::ProofRequest,
     responses((status = 200, body = json::ProofJson), (status = 422, body = json::Problem)))]
 async fn proof(
@@ -93,7 +93,7 @@ async fn status(State(web): State<Web>) -> ApiResult<json::StatusJson> {
     web.node.ask(|shell| Ok(shell.status())).await.map(Json)
 }
 
-/// Go by the clock of this machine, though it has jumped by more than a day.
+/// Trust the clock of this machine, although it has jumped by more than a day.
 #[utoipa::path(post, path = "/v1/clock", responses((status = 200, body = json::StatusJson)))]
 async fn trust_clock(State(web): State<Web>) -> ApiResult<json::StatusJson> {
     let status = web.node.ask(|shell| {
@@ -167,13 +167,13 @@ async fn stop(State(web): State<Web>) -> StatusCode {
     StatusCode::ACCEPTED
 }
 
-/// The own identity.
+/// Our own identity.
 #[utoipa::path(get, path = "/v1/me", responses((status = 200, body = json::MeJson)))]
 async fn me(State(web): State<Web>) -> ApiResult<json::MeJson> {
     web.node.ask(|shell| shell.own_identity()).await.map(Json)
 }
 
-/// Make a new card: another name, other relays. Contacts are told.
+/// Make a new card with another name or other relays, and send it to the contacts.
 #[utoipa::path(patch, path = "/v1/me", request_body = json::RenewRequest,
     responses((status = 200, body = json::MeJson), (status = 400, body = json::Problem)))]
 async fn renew(

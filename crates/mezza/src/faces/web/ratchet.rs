@@ -34,7 +34,7 @@ async fn reset(State(web): State<Web>, Path(id): Path<String>) -> Result<StatusC
     web.run_command(Command::Reset { contact }).await
 }
 
-/// Fresh signed prekeys and one-time keys now, before it is time.
+/// Make fresh signed prekeys and one-time keys now, before their time.
 #[utoipa::path(post, path = "/v1/ratchet/rotate", responses((status = 204)))]
 async fn rotate(State(web): State<Web>) -> Result<StatusCode, Refused> {
     web.run_command(Command::Rotate).await

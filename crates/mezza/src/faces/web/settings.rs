@@ -24,10 +24,10 @@ pub(crate) fn routes() -> OpenApiRouter<Web> {
     OpenApiRouter::new()
         .routes(routes!(change_passphrase))
         .routes(routes!(set))
-        .routes(routes!(relay_here))
+        .routes(routes!(relay_here, run_relay))
 }
 
-/// Seal the vault under another passphrase. 204 means that the new one opens it after any crash.
+/// Seal the vault under another passphrase. 204 means that it opens the vault, even after a crash.
 #[utoipa::path(post, path = "/v1/passphrase", request_body = json::PassphraseRequest,
     responses((status = 204), (status = 403, body = json::Problem)))]
 async fn change_passphrase(
@@ -42,7 +42,7 @@ async fn change_passphrase(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Change settings of the program; what is left out stays. They are kept in `config.toml`.
+/// Change settings of the program. Absent fields stay unchanged. `config.toml` stores them.
 #[utoipa::path(patch, path = "/v1/settings", request_body = json::SettingsPatch,
     responses((status = 200, body = json::StatusJson), (status = 400, body = json::Problem)))]
 async fn set(
@@ -63,11 +63,23 @@ async fn set(
     status.await.map(Json)
 }
 
-/// The relay in this home, if there is one that others can be told of.
+/// The relay in this home, if it has an address that others can reach.
 #[utoipa::path(get, path = "/v1/relay", responses((status = 200, body = json::RelayHere)))]
 async fn relay_here(State(web): State<Web>) -> ApiResult<json::RelayHere> {
     let looked = tokio::task::spawn_blocking(move || find_offer(&web.home)).await;
     Ok(Json(json::RelayHere { relay: looked.ok().flatten() }))
+}
+
+/// Make the relay of this home, if there is none, and run it whenever the node runs.
+#[utoipa::path(post, path = "/v1/relay", request_body = json::RelayStart,
+    responses((status = 200, body = json::RelayHere), (status = 409, body = json::Problem)))]
+async fn run_relay(
+    State(web): State<Web>,
+    JsonBody(body): JsonBody<json::RelayStart>,
+) -> ApiResult<json::RelayHere> {
+    let public = body.public.as_deref().map(str::trim).filter(|public| !public.is_empty());
+    web.relay.set_up(&web.home, public).await?;
+    relay_here(State(web)).await
 }
 
 /// Returns the relay of a home with the address for users: the one given, else where it listens. A

@@ -1,8 +1,8 @@
 //! The requests of the interface to an unlocked shell.
 
 use mezza_core::Time;
-use mezza_messenger::card::{CardForm, RelayEntry};
-use mezza_messenger::policy::Policy;
+use mezza_messenger::card::{CardForm, OFFLINE_PART, RelayEntry};
+use mezza_messenger::policy::{NoteLife, Policy};
 use mezza_messenger::uri;
 use mezza_messenger::view::{ConnectionView, ContactState, ContactView, InvitationView};
 use mezza_messenger::{CarrierId, Command, ContactId, Device, Event, Input, NoteId};
@@ -52,7 +52,7 @@ impl NodeShell {
     /// Makes keys for the mesh, if there are none. The card then has them.
     ///
     /// # Errors
-    /// A node without a mesh, a clock that nobody vouches for, or a card without room.
+    /// The node has no mesh, no source confirms the clock, or the card has no room.
     pub fn make_mesh_keys(&mut self, confirmed: bool) -> Result<json::MeJson, Refused> {
         self.unlocked_device()?;
         let made = self.run_command(Input::Carrier(mesh_keys_input(confirmed)));
@@ -60,6 +60,11 @@ impl NodeShell {
             "not_now" => Refused::new("no_mesh", words::mesh::no_mesh()),
             _ => refused,
         })?;
+        let card = self.unlocked_device()?.card(CardForm::Full);
+        if card.is_ok_and(|card| card.part(OFFLINE_PART).is_none()) {
+            let text = "the disk does not store the keys of the mesh, so that the card lacks them";
+            return Err(Fault::new(Exit::CannotWrite, text, "make room, then try again").into());
+        }
         // The card has everything in one code, or the keys are of no use.
         self.unlocked_device()?.card(CardForm::Offline).map_err(|_| words::mesh::no_room())?;
         self.own_identity()
@@ -91,6 +96,20 @@ impl NodeShell {
         let device = self.unlocked_device()?;
         let view = device.contact(id).ok_or_else(Refused::no_contact)?;
         Ok(describe_contact(device, &view, self.date()))
+    }
+
+    /// Returns the contents of a card, without adding it.
+    pub fn read_card(&self, text: &str) -> Result<json::CardSummary, Refused> {
+        let card = read_card(text)?;
+        let device = self.unlocked_device()?;
+        let known = device.contact_by_ik(card.ik().as_bytes()).and_then(|id| device.contact(id));
+        Ok(json::CardSummary {
+            name: card.name().into(),
+            serial: card.serial(),
+            relay: card.relays().first().map(views::describe_relay),
+            has_address: card.has_address(),
+            known_as: known.map(|contact| contact.name),
+        })
     }
 
     /// Adds a contact from a card; a known contact gets the newer card.
@@ -205,20 +224,31 @@ impl NodeShell {
         Ok(json::ChangesJson { changes: changes.map(describe_change).collect() })
     }
 
-    /// Writes a note. Repeating a client id returns the same note. A draft with this text is
-    /// deleted in the same commit.
+    /// Writes a note with the life of its conversation. Repeating a client id returns the same note.
     pub fn send_note(
         &mut self,
         contact: ContactId,
         client: [u8; 16],
         text: String,
     ) -> Result<json::NoteJson, Refused> {
+        self.send_note_for(contact, client, text, None)
+    }
+
+    /// Writes a note with a life of its own. Repeating a client id returns the same note. A draft
+    /// with this text is deleted in the same commit.
+    pub fn send_note_for(
+        &mut self,
+        contact: ContactId,
+        client: [u8; 16],
+        text: String,
+        life: Option<NoteLife>,
+    ) -> Result<json::NoteJson, Refused> {
         self.unlocked_device()?.contact(contact).ok_or_else(Refused::no_contact)?;
         if text.len() > TEXT_BYTES_MAX {
             return Err(words::too_long(text.len(), TEXT_BYTES_MAX));
         }
         let draft = text.clone();
-        let mut turn = self.apply_input(Command::Send { contact, client, text }.into())?;
+        let mut turn = self.apply_input(Command::Send { contact, client, text, life }.into())?;
         if let Some(open) = self.open.as_mut().filter(|open| open.beside.draft(contact) == draft) {
             turn.batches.push(open.beside.set_draft(contact, ""));
         }
@@ -331,6 +361,10 @@ fn describe_change(change: &Change) -> json::ChangeJson {
         }
         What::Level(level) => (json::ChangeWhat::Level, Some(u32::from(*level)), Vec::new()),
         What::Name(name) => (json::ChangeWhat::Name, None, vec![name.clone()]),
+        What::Life(life) => {
+            let names = life.iter().map(|life| words::mesh::name_life(*life).into()).collect();
+            (json::ChangeWhat::Life, None, names)
+        }
     };
     json::ChangeJson { at_ms: change.at.as_ms(), own: change.own, what, number, names }
 }

@@ -17,14 +17,15 @@ use mezza_host::backup::{
     write_backup,
 };
 use mezza_host::process::rng::OsRng;
-use mezza_host::store::{MOVED, Vault};
+use mezza_host::store::Vault;
 
 use super::NodeShell;
+use super::leaving::LeavingNotes;
 use super::network::join_input;
 use crate::node::plan::{self, CommitPlan};
 
-/// Joins the mixnet of a backup again, at the first start of a restored vault. A network that cannot be
-/// joined is not tried again: `mezza mixnet join` says why.
+/// Joins the mixnet of a backup again, at the first start of a restored vault. A network that
+/// cannot be joined is not tried again: `mezza mixnet join` shows why.
 pub(super) fn rejoin_network(
     device: &mut Device<AwsLc>,
     network: NetworkAddress,
@@ -39,17 +40,17 @@ pub(super) fn rejoin_network(
     turn
 }
 
-/// The least pause between two backups that the node makes.
+/// Minimum time between two automatic backups, in seconds.
 const EVERY_S_MIN: u64 = 3_600;
-/// Most backups that are kept.
+/// Maximum number of automatic backups to keep.
 const KEEP_MAX: usize = 1_000;
 
 /// Settings that contain a path on this machine; a backup omits them.
 const PLACES: [&str; 1] = ["relay_store"];
 
 impl NodeShell {
-    /// The settings of the home as text, without those that name places. A file that is missing or cannot
-    /// be read gives none.
+    /// Returns the settings of the home as text, without those that contain paths. If the file is
+    /// missing or cannot be read, the text is empty.
     fn settings_without_paths(&self) -> String {
         let file = self.options.vault.with_file_name("config.toml");
         let text = fs::read_to_string(file).unwrap_or_default();
@@ -89,13 +90,13 @@ impl NodeShell {
         })
     }
 
-    /// Returns what is wrong with the backups, and the next step; `None` if nothing is.
+    /// Returns the problem with the automatic backups and the next step, or `None`.
     fn backup_warning(&self) -> Option<(String, &'static str)> {
         let oldest = BackupView::new(self.unlocked_device().ok()?).notes().next();
         self.backup_state().ok()?.warning(self.date(), oldest.map(|note| note.at))
     }
 
-    /// The line of the node's health about backups.
+    /// Returns the health line about backups.
     pub(super) fn backup_line(&self) -> Option<HealthLine> {
         let state = self.backup_state().ok()?;
         if let Some((text, next)) = self.backup_warning() {
@@ -110,10 +111,10 @@ impl NodeShell {
         Some(HealthLine::good("backup", &format!("the last one is {age} old")))
     }
 
-    /// Has the node make backups from now on, or ends that.
+    /// Sets or ends automatic backups.
     ///
     /// # Errors
-    /// The vault is locked, or values outside of their limits.
+    /// The vault is locked, or a value is outside of its limits.
     pub fn set_auto_backup(&mut self, auto: Option<AutoBackup>) -> Result<BackupsJson, Refused> {
         let is_sound =
             |auto: &AutoBackup| auto.every_s >= EVERY_S_MIN && (1..=KEEP_MAX).contains(&auto.keep);
@@ -127,7 +128,7 @@ impl NodeShell {
         self.describe_backups()
     }
 
-    /// Makes the backup that is due. The last good one stays whatever happens.
+    /// Makes the backup that is due. The last good backup is kept even if this one fails.
     pub(super) fn make_due_backup(&mut self, now: Time) {
         let state = self.backup_state().ok().filter(|state| state.is_due(now)).cloned();
         let Some(mut auto) = state.and_then(|state| state.auto) else { return };
@@ -162,14 +163,14 @@ impl NodeShell {
 
     /// Returns true if the identity of this home has moved away (BACKUP-31).
     pub(super) fn is_moved(&self) -> bool {
-        self.options.vault.join(MOVED).exists()
+        mezza_host::backup::is_moved(&self.options.vault)
     }
 
-    /// Ends everything that runs, so that the vault can be moved away. Rounds of a mixnet, which go on
-    /// while a vault is locked, end as well (BACKUP-30).
+    /// Stops everything that runs, so that the vault can be moved away. Rounds of a mixnet, which
+    /// continue while a vault is locked, end as well (BACKUP-30).
     ///
     /// # Errors
-    /// There is no identity here, or it is the one of the demonstration.
+    /// There is no identity here, or it is that of the demonstration.
     pub fn stop_to_move(&mut self) -> Result<(), Refused> {
         if self.options.demo {
             let next = "make an identity of your own first";
@@ -180,16 +181,18 @@ impl NodeShell {
             return Err(self.no_identity());
         }
         self.lock_vault();
+        // Numbers of notes mean nothing in another vault that this process may open later.
+        self.leaving = LeavingNotes::default();
         drop(self.adapters.take_line());
         self.adapters.on_device_gone();
         Ok(())
     }
 
-    /// Writes a backup to a new file. The state of the device at this moment is in it, and all of it is
-    /// durable there when this returns.
+    /// Writes a backup to a new file. It contains the state of the device at this moment, and is
+    /// durable when this returns.
     ///
     /// # Errors
-    /// The vault is locked, there is a file already, or the disk refuses.
+    /// The vault is locked, the file exists already, or the disk refuses.
     pub fn write_backup(
         &mut self,
         path: &Path,
@@ -197,8 +200,8 @@ impl NodeShell {
         progress: &WorkProgress,
     ) -> Result<BackupJson, Refused> {
         let made = self.date();
-        // Facts that wait for the next commit are in the device already, and so in the backup. They are
-        // committed first, so that no backup is ahead of its vault.
+        // Facts that wait for the next commit are already in the device, and so in the backup. They
+        // are committed first, so that no backup is ahead of its vault.
         self.commit_later()?;
         let settings = self.settings_without_paths();
         let device = self.unlocked_device()?;

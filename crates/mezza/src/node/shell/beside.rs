@@ -12,7 +12,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use mezza_core::{DecodeError, Reader, Time, Wiping, Writer};
-use mezza_messenger::policy::{Fallback, Policy};
+use mezza_messenger::policy::{Fallback, NoteLife, Policy};
 use mezza_messenger::view::{ContactState, ContactView};
 use mezza_messenger::{
     CarrierId, ContactId, Device, RecordChange, RecordKind, Retention, WriteBatch,
@@ -39,6 +39,8 @@ pub(crate) enum What {
     Level(u8),
     /// The name that the contact gives itself.
     Name(String),
+    /// The life of our notes where other devices carry them; `None`: that of the node.
+    Life(Option<NoteLife>),
 }
 
 /// One change.
@@ -59,7 +61,7 @@ struct Looks {
     claimed: String,
 }
 
-/// The changes of one contact.
+/// The changes of one contact, which are shown as lines in its thread.
 #[derive(Default)]
 struct Line {
     next: u32,
@@ -75,8 +77,8 @@ pub(super) struct Beside {
 }
 
 impl Beside {
-    /// Takes its rows out of those of the vault. One that cannot be read stays among them, so that the
-    /// device quarantines it (MSG-42).
+    /// Removes the rows of drafts and changes from those of the vault. A row that cannot be read
+    /// stays there, so that the device quarantines it (MSG-42).
     pub(super) fn take_rows(records: &mut Vec<Record>) -> Self {
         let mut own = Self::default();
         records.retain(|(kind, key, value)| match kind {
@@ -111,8 +113,8 @@ impl Beside {
     pub(super) fn begin_looks(&mut self, device: &Device<AwsLc>) -> WriteBatch {
         self.looks =
             device.contacts().iter().map(|view| (view.id, Looks::from_view(view))).collect();
-        // While anything is quarantined, a contact that is not here may be part of it: it has all of this
-        // back once its row is put right (MSG-42).
+        // While anything is quarantined, a contact that is missing here may be part of it. Its rows
+        // are needed again once the quarantined row is repaired (MSG-42).
         if !device.set_aside().is_empty() {
             return WriteBatch::default();
         }
@@ -213,6 +215,7 @@ impl Looks {
             (listed(now) != listed(then)).then(|| What::Fallback(listed(now))),
             (now.level_min != then.level_min).then_some(What::Level(now.level_min)),
             (self.claimed != was.claimed).then(|| What::Name(self.claimed.clone())),
+            (now.life != then.life).then_some(What::Life(now.life)),
         ];
         whats.into_iter().flatten().collect()
     }
@@ -226,6 +229,7 @@ impl Change {
             What::Fallback(listed) => (3, vec![u8::from(*listed)]),
             What::Level(level) => (4, vec![*level]),
             What::Name(name) => (5, name.as_bytes().to_vec()),
+            What::Life(life) => (6, vec![NoteLife::encode_choice(*life)]),
         };
         let mut w = Writer::with_capacity(10 + value.len());
         w.put_u64(self.at.as_ms()).put_u8(u8::from(self.own)).put_u8(kind).put_bytes(&value);
@@ -248,6 +252,7 @@ impl Change {
             (3, [listed]) => What::Fallback(*listed == 1),
             (4, [level]) => What::Level(*level),
             (5, name) => What::Name(std::str::from_utf8(name).map_err(|_| bad)?.to_owned()),
+            (6, [life]) => What::Life(NoteLife::decode_choice(*life)?),
             _ => return Err(bad),
         };
         Ok(Self { at, own, what })

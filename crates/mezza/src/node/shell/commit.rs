@@ -11,6 +11,7 @@ use crate::node::event_log;
 use crate::node::plan::{self, CommitPlan};
 use mezza_host::api::json::EventKind;
 use mezza_host::api::{Fault, Refused};
+use mezza_host::backup::BackupState;
 
 impl NodeShell {
     /// Collects the device's outputs, and publishes events that need not wait for the commit.
@@ -148,7 +149,8 @@ impl NodeShell {
     }
 
     /// Stores a step of a keyring (MSG-135). A disk that refuses is logged, and the next step
-    /// contains this one: erased keys are erased in memory already (HIBE-75).
+    /// contains this one: erased keys are erased in memory already (HIBE-75). A tree that was never
+    /// stored is on no card yet (MSG-135), so that a crash before the next step loses nothing.
     fn store_keyring(&mut self, step: KeyringStep) {
         let Some(open) = &mut self.open else { return };
         let KeyringStep { generation, before, keyring, after } = step;
@@ -180,15 +182,24 @@ impl NodeShell {
         // Use the date of the vault and not of the clock: a correction may not be stored yet.
         let now = open.date.current_date(self.options.clock.boot());
         let doubted = open.is_doubted();
+        if open.is_first_commit {
+            // A vault that was restored begins with a new era in its first commit. Without it the device
+            // would seal under numbers of another life (MSG-91).
+            self.adapters.on_device_gone();
+            self.events.push_event(event_log::plain_event(EventKind::Locked));
+            return fault.into();
+        }
         let UnlockedVault { mut vault, device, witness, mut date, put_back, .. } = open;
-        // A failing disk must reveal as little as a lock: the line to the mixnet goes on (MIX-78).
+        // A failing disk must show observers as little as a lock does, so the line to the mixnet
+        // continues (MIX-78).
         let line = device.into_carriers().into_line(now).filter(|_| !doubted);
         let loaded = vault.reload_records().and_then(|mut records| {
+            let backups = BackupState::of_records(&records);
             let beside = Beside::take_rows(&mut records);
-            Ok((beside, load_device(&vault, records, now, line)?))
+            Ok((beside, backups, load_device(&vault, records, now, line)?))
         });
         match loaded {
-            Ok((mut beside, mut device)) => {
+            Ok((mut beside, backups, mut device)) => {
                 beside.begin_looks(&device);
                 date.forget_stored();
                 let turn = plan::drain_device(&mut device);
@@ -196,7 +207,15 @@ impl NodeShell {
                 // the node stays locked.
                 if vault.commit(&turn.batches).is_ok() {
                     let open = UnlockedVault::new(vault, device, date);
-                    self.open = Some(UnlockedVault { beside, witness, put_back, ..open });
+                    let is_first_commit = false;
+                    self.open = Some(UnlockedVault {
+                        beside,
+                        witness,
+                        put_back,
+                        backups,
+                        is_first_commit,
+                        ..open
+                    });
                     turn.early.into_iter().for_each(|event| self.push_event(event));
                     self.perform_outputs(turn.late);
                     self.serve_device();

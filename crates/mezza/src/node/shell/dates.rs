@@ -117,7 +117,8 @@ impl NodeShell {
         open.date.now.confirmed = today.confirmed;
         let by_ms = today.date.as_ms().cast_signed().saturating_sub(expected.as_ms().cast_signed());
         if by_ms.unsigned_abs() < STEP_MS {
-            // A pending step affects every time, even if the system was restarted meanwhile.
+            // A step of the wall clock that is accepted later moves all stored times, even if the
+            // system was restarted meanwhile.
             let since = today.doubted.then(|| open.date.now.since.unwrap_or(FIRST));
             let is_news = std::mem::replace(&mut open.date.now.since, since) != since;
             return if is_news { self.write_date() } else { Ok(()) };

@@ -9,7 +9,7 @@ use mezza_core::Time;
 use mezza_messenger::{Command, NoteId};
 
 use super::NodeShell;
-use mezza_host::api::Refused;
+use mezza_host::api::{Exit, Refused};
 
 /// How long a deletion can be undone.
 const TAKE_BACK_MS: u64 = 5 * Time::SECOND_MS;
@@ -51,7 +51,7 @@ impl NodeShell {
     }
 
     /// Deletes the notes due by boot time, or all (`None`). After a disk error the deletion is
-    /// repeated a moment later.
+    /// repeated a moment later, or after the next unlock.
     pub(super) fn forget_due(&mut self, boot: Option<Time>) {
         let is_due = |end: &Time| boot.is_none_or(|boot| *end <= boot);
         let due: Vec<NoteId> =
@@ -60,9 +60,10 @@ impl NodeShell {
             self.leaving.0.remove(&note);
             if let Err(refused) = self.run_command(Command::Forget { note }) {
                 tracing::warn!(word = refused.word, "a note is not deleted yet");
-                let again =
-                    boot.filter(|_| refused.fault.code == mezza_host::api::Exit::CannotWrite);
-                if let Some(boot) = again {
+                // Another note of this turn may have failed so that the vault is locked now.
+                let is_again = refused.fault.code == Exit::CannotWrite || self.open.is_none();
+                if is_again {
+                    let boot = self.options.clock.boot();
                     self.leaving.0.insert(note, boot.plus_ms(TAKE_BACK_MS));
                 }
             }

@@ -1,4 +1,4 @@
-//! Requests for the mixnet: joining, inviters, going on with a restored vault (MSG-63), and
+//! Requests for the mixnet: joining, inviters, continuing with a restored vault (MSG-63), and
 //! leaving, with a preview of its effects on notes and contacts (MSG-97).
 
 use mezza_messenger::io::NetworkAddress;
@@ -6,6 +6,7 @@ use mezza_messenger::view::ContactView;
 use mezza_messenger::{CarrierId, ContactId, Input, MixnetInput};
 
 use super::{NodeShell, restore};
+use crate::carriers::MeshPlace;
 use mezza_host::api::network_uri::NetworkUri;
 use mezza_host::api::{Refused, json, views, words};
 use mezza_host::store::witness::Witness;
@@ -20,6 +21,16 @@ impl NodeShell {
     pub fn describe_mixnet(&self) -> Result<json::Mixnet, Refused> {
         let view = self.unlocked_device()?.carriers().network_view(self.date());
         Ok(views::describe_mixnet(&view.ok_or_else(words::mixnet::not_joined)?))
+    }
+
+    /// Returns the mesh of this node, if any, and whether our card has keys for it.
+    ///
+    /// # Errors
+    /// The vault is locked.
+    pub fn mesh_facts(&self) -> Result<(Option<MeshPlace>, bool), Refused> {
+        self.unlocked_device()?;
+        let has_keys = self.connections(CarrierId::MESH).iter().any(|mesh| mesh.own);
+        Ok((self.options.mesh.clone(), has_keys))
     }
 
     /// Joins a network.
@@ -70,11 +81,11 @@ impl NodeShell {
         Ok(leaving)
     }
 
-    /// Goes on with a restored vault, as the user decided; the shown budget is the one that the
-    /// vault stores. The carrier stays down while the witness cannot be written.
+    /// Continues with a restored vault, because the user decided so; the shown budget is the one
+    /// that the vault stores. The carrier stays down while the witness cannot be written.
     ///
     /// # Errors
-    /// No mixnet, or a disk that refuses.
+    /// No mixnet was joined, or the disk refuses.
     pub fn resume_restored(&mut self) -> Result<json::Mixnet, Refused> {
         self.describe_mixnet()?;
         let open = self.open.as_mut().ok_or_else(Refused::locked)?;

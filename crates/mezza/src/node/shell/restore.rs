@@ -58,7 +58,7 @@ pub(super) fn find_restore(witness: Option<&mut Witness>, records: &[Record]) ->
             restore.claims = claim.is_some();
             restore.batches.extend(claim);
         }
-        // The doubt stays, and the next start claims the block.
+        // The vault is still doubted, and the next start claims the block.
         Err(fault) => {
             tracing::warn!(code = fault.code.number(), "the vault's witness cannot be written");
         }

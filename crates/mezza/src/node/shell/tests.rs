@@ -25,6 +25,7 @@ mod backups;
 mod clock;
 mod dates;
 mod kept;
+mod refused;
 
 const PASS: &[u8] = b"a passphrase";
 
@@ -32,8 +33,17 @@ fn options(vault: PathBuf, witness: Option<PathBuf>) -> NodeOptions {
     let dialer = Dialer::default();
     let observer = None;
     let clock = Clock::system();
-    let mesh = None;
-    NodeOptions { vault, witness, demo: true, idle_lock_s: 0, clock, dialer, mesh, observer }
+    NodeOptions {
+        vault,
+        witness,
+        demo: true,
+        idle_lock_s: 0,
+        clock,
+        dialer,
+        mesh: None,
+        link: None,
+        observer,
+    }
 }
 
 async fn start(folder: &Path, name: &'static str, relay: &RelayEntry) -> RunningNode {
@@ -68,7 +78,8 @@ async fn until(node: &NodeHandle, yes: impl Fn(&NodeShell) -> bool + Copy + Send
 /// Writes a note. Returns how many parcels left in this turn, and true if the note was accepted.
 fn send(shell: &mut NodeShell, contact: ContactId, client: u8) -> (usize, bool) {
     let before = shell.adapters.carried();
-    let command = Command::Send { contact, client: [client; 16], text: "a note".into() };
+    let command =
+        Command::Send { contact, client: [client; 16], text: "a note".into(), life: None };
     let accepted = shell.run_command(command).is_ok();
     (shell.adapters.carried() - before, accepted)
 }

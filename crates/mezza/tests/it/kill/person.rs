@@ -104,7 +104,8 @@ impl Person {
     /// Writes note `n`, again and again under the same number until the node has taken it.
     pub fn write(&self, n: u64) {
         let text = self.text(n);
-        let body = SendRequest { text: text.clone(), client_id: format!("{n:032x}") };
+        let body =
+            SendRequest { text: text.clone(), client_id: format!("{n:032x}"), mesh_life: None };
         let path = format!("/v1/contacts/{}/notes", self.contact);
         let note = self.ask(|node| node.post::<NoteJson>(&path, &body));
         assert_eq!(note.text.as_ref(), Some(&text));

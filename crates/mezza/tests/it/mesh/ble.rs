@@ -10,7 +10,9 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use super::node::{FirstClock, MeshNode, until};
+use super::notes::{mesh_line, thread};
 use super::soak::number;
+use crate::program::{Program, json, ok, passphrase};
 
 /// How long its controllers may take to start.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -122,6 +124,48 @@ fn two_processes_exchange_cells_over_ble_both_ways_in_one_contact() {
     nodes[1].start();
     until("another contact", || nodes.iter().all(|node| neighbour(node).is_some()));
     assert_ne!(neighbour(&nodes[0]), contacts[0]);
+}
+
+/// ```text
+/// Ann ~~~ virtual controller ~~~ virtual controller ~~~ Ben        no interface, no relay
+/// ```
+#[test]
+fn node_24_slow_two_homes_talk_over_bluetooth_alone() {
+    let Some(air) = Controllers::start("watch", 2) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let pass = passphrase(folder.path(), "correct horse battery staple");
+    let unlock = ["--passphrase-file", pass.to_str().unwrap()];
+    let homes = ["Ann", "Ben"].map(|name| {
+        let home = folder.path().join(name);
+        ok(&home, &[&["init", "--name", name][..], &unlock].concat());
+        home
+    });
+    let _nodes = [0, 1].map(|at: usize| {
+        let hci = format!("tcp:127.0.0.1:{}", air.ports[at]);
+        let env = [
+            ("MEZZA_MESH", "true"),
+            ("MEZZA_MESH_IF", "none"),
+            ("MEZZA_MESH_BLE", hci.as_str()),
+            ("MEZZA_TEST_CLOCK_GRADE", "good"),
+        ];
+        Program::node(&homes[at], &unlock, &env)
+    });
+    let [ann, ben] = &homes;
+    until("the nodes know their time", || {
+        homes.iter().all(|home| mesh_line(home).contains("no keys"))
+    });
+    let card = ok(ben, &["card", "--mesh"]);
+    ok(ann, &["card", "--mesh"]);
+    until("a contact", || {
+        homes.iter().all(|home| mesh_line(home).contains("neighbours are heard"))
+    });
+    ok(ann, &["add", card.trim()]);
+    ok(ann, &["send", "Ben", "through the air"]);
+    until("Ann's request", || ok(ben, &["requests"]).contains("through the air"));
+    let requests = json(ben, &["requests"]);
+    let id = requests[0]["requests"][0]["contact"]["id"].as_str().unwrap().to_owned();
+    ok(ben, &["requests", "accept", &id]);
+    until("the receipt", || thread(ann, "Ben")[0].2 == "delivered");
 }
 
 /// Advertisements under one name come from one address, and neither ever appears with another one.

@@ -111,11 +111,11 @@ impl MeshNode {
     }
 
     pub fn command(&self, words: &[&str]) -> Command {
-        let program = env!("CARGO_BIN_EXE_mezza");
+        let program = crate::program::program_path();
         let mut command = match &self.space {
             Some(space) => {
                 let mut command = Command::new("ip");
-                command.args(["netns", "exec", space, program]);
+                command.args(["netns", "exec", space]).arg(program);
                 command
             }
             None => Command::new(program),

@@ -51,7 +51,7 @@ pub fn print_cold(
             // For a file, the work itself dominates the first call.
             let warm = block.find_series(provider, op).map(Series::deciding_cost);
             if let Some(warm) = warm.filter(|_| input.size < FILE_BYTES) {
-                let claim = format!("{op} {}, {}: cold by warm (E-G2)", input.words, provider.name);
+                let claim = format!("{op} {}, {}: cold / warm (E-G2)", input.words, provider.name);
                 report.shapes.push(Claim::above(claim, cold.ten / warm, 1.0));
             }
         }

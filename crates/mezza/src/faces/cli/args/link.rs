@@ -23,6 +23,8 @@ pub struct LinkPlace {
 pub enum LinkCommand {
     /// Pair with the device on the other side, which runs the same command
     Pair(PairArgs),
+    /// Pair with the device of a contact, who runs the same command: notes then go without a server
+    PairContact(PairContactArgs),
     /// Run the links, in the foreground, until Ctrl-C
     Up(LinkUpArgs),
     /// Show the links that run, or one of them
@@ -79,6 +81,17 @@ pub struct PairArgs {
     /// Replace the pairing of this name
     #[arg(long)]
     pub replace: bool,
+}
+
+/// `mezza link pair-contact`.
+#[derive(Args)]
+pub struct PairContactArgs {
+    /// Name or #number
+    pub contact: String,
+    /// Connect to this address of the other device; without it wait for the other one, which needs
+    /// the setting `link_listen` here
+    #[arg(long, value_name = "HOST[:PORT]")]
+    pub address: Option<String>,
 }
 
 /// `mezza link up`.

@@ -1,6 +1,7 @@
 //! `mezza contacts`, `mezza send`, `mezza log` and `mezza outbox`.
 
 use clap::{Args, Subcommand, ValueEnum};
+use mezza_host::api::json::MeshLifeJson;
 
 /// `mezza contacts`.
 #[derive(Args)]
@@ -47,6 +48,9 @@ pub struct SendArgs {
     /// Only if it leaves by this carrier
     #[arg(long, value_name = "CARRIER")]
     pub carrier: Option<String>,
+    /// How long devices of the mesh carry this note, and a thief of their device can open it
+    #[arg(long, value_enum, value_name = "LIFE")]
+    pub mesh_life: Option<MeshLifeJson>,
     /// Wait until the note is that far
     #[arg(long, value_enum)]
     pub wait: Option<WaitName>,
@@ -69,6 +73,14 @@ pub enum WaitName {
 pub enum OutboxCommand {
     /// Give a note up
     Cancel {
+        /// The number in the list
+        id: u64,
+    },
+    /// Let a waiting note leave at the lowest level that its conversation allows now
+    ///
+    /// A note keeps the level of the moment at which you wrote it. First lower that of the conversation:
+    /// `mezza set NAME --level-min N`.
+    Lower {
         /// The number in the list
         id: u64,
     },

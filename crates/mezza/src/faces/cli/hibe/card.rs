@@ -29,7 +29,7 @@ const QR_MODULES: (usize, usize, usize) = (17, 4, 8);
 /// address, or a picture.
 ///
 /// # Errors
-/// 65 for other content, 66 for a file that is missing.
+/// Exit code 65 for other content, 66 for a file that is missing.
 pub(crate) fn read_card_block(source: &str) -> Result<CardBlock, Fault> {
     let bytes = match file_bytes(Path::new(source)) {
         Some(bytes) => bytes,
@@ -102,7 +102,7 @@ pub(super) fn show_card(out: Out, asked: &BlockArgs) -> Result<Exit, Fault> {
 /// Writes an envelope atomically: if the disk refuses, the existing file stays.
 ///
 /// # Errors
-/// 64 if the file is the card for which the envelope is sealed, 73 if the disk refuses.
+/// Exit code 64 if the file is the card for which the envelope is sealed, 73 if the disk refuses.
 pub(super) fn write_envelope(path: &Path, card: &str, bytes: &[u8]) -> Result<(), Fault> {
     let is_card = fs::canonicalize(card)
         .is_ok_and(|card| fs::canonicalize(path).is_ok_and(|out| out == card));

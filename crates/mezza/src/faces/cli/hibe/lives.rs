@@ -2,9 +2,10 @@
 
 use mezza_core::Time;
 use mezza_hibe::{CardBlock, Life};
+use mezza_host::api::json::MeshLifeJson;
 use serde_json::{Value, json};
 
-/// The name of a life, as options and JSON have it.
+/// Returns the name of a life (lifetime class of keys), as options and JSON contain it.
 pub(crate) const fn life_name(life: Life) -> &'static str {
     match life {
         Life::Minute => "minute",
@@ -14,21 +15,30 @@ pub(crate) const fn life_name(life: Life) -> &'static str {
     }
 }
 
-/// For how long after sealing a thief of the receiver's device reads a note of this life, at most
-/// (HIBE-88): the present epoch and the one before, as the receiver's clock tells them.
+/// Returns the life of a choice for a conversation or a note.
+pub(crate) const fn life_of(choice: MeshLifeJson) -> Life {
+    match choice {
+        MeshLifeJson::Minute => Life::Minute,
+        MeshLifeJson::HalfHour => Life::HalfHour,
+        MeshLifeJson::HalfDay => Life::HalfDay,
+    }
+}
+
+/// Returns the longest time after sealing for which a thief of the receiver's device can read a
+/// note of this life (HIBE-88): the current epoch and the one before, by the receiver's clock.
 pub(crate) fn describe_risk(life: Life) -> String {
     let most = format_span(2 * life.epoch_ms());
     format!("a thief of the receiver's device reads it for up to {most}, and what its clock is off")
 }
 
-/// The same of the own device, for the one that holds the keys.
+/// Returns the same for our own device, which holds the keys.
 pub(super) fn describe_own_risk(life: Life) -> String {
     let least = format_span(life.epoch_ms());
     let most = format_span(2 * life.epoch_ms());
     format!("whoever takes this device and its passphrase reads the last {least} to {most}")
 }
 
-/// `30 s`, `1 min`, `12 h`.
+/// Formats a time span: `30 s`, `1 min`, `12 h`.
 fn format_span(ms: u64) -> String {
     match ms {
         0..Time::MINUTE_MS => format!("{} s", ms / Time::SECOND_MS),
@@ -40,12 +50,12 @@ fn format_span(ms: u64) -> String {
     }
 }
 
-/// The names of the lives of a card.
+/// Returns the names of the lives of a card.
 pub(super) fn list_lives(card: &CardBlock) -> String {
     card.lives().map(life_name).collect::<Vec<_>>().join(", ")
 }
 
-/// The lives of a card for programs.
+/// Returns the lives of a card as JSON.
 pub(super) fn describe_lives(card: &CardBlock) -> Value {
     let branches = card.calendar().branches();
     let lives = branches.map(|branch| {

@@ -75,8 +75,9 @@ pub(super) fn open(context: &CliContext, asked: &OpenArgs) -> Result<Exit, Fault
     })
 }
 
-/// Tries an envelope without a header: for each life with every held tick that its byte 1 can stand for. If
-/// nothing opens it, the outcome is that of the first life: byte 1 alone does not tell of which life it is.
+/// Tries an envelope without a header: for each life, with all ticks that have a key and the low
+/// byte in the envelope's byte 1. If no key opens it, the outcome is that of the first life,
+/// because byte 1 alone does not show the life.
 fn try_lives(system: &System, held: &HeldKeys, lives: &[Life], envelope: &[u8]) -> Trial {
     let mut first = trial_open_batch(system, &HeldKeys::new(), &[envelope]).pop();
     let low = envelope.get(1).copied().unwrap_or_default();
@@ -94,14 +95,15 @@ fn try_lives(system: &System, held: &HeldKeys, lives: &[Life], envelope: &[u8]) 
     first.unwrap_or(Trial::Malformed)
 }
 
-/// The keys of these lives: of the epoch before, of this one and of the next, as far as they are not erased.
+/// Returns the keys of these lives for the previous, the current and the next epoch, except erased
+/// ones.
 fn load_held(
     system: &System,
     tree: &KeyTree,
     lives: &[Life],
     now: Tick,
 ) -> Result<HeldKeys, Fault> {
-    // A time before the card begins, or after its end, is told of.
+    // A time before the card begins, or after its end, is reported.
     tree.card().epoch_of(now).map_err(tree_fault)?;
     let mut held = HeldKeys::new();
     for life in lives {
@@ -174,7 +176,8 @@ fn no_key(tree: &KeyTree, low: u8, now: Tick) -> Outcome {
                 let due = format_minute(tree.card().first_tick(epoch.plus(2)));
                 format!(", due at {due}")
             });
-            // An envelope sent again before the clock has caught up would not open either.
+            // If the floor is ahead of the clock, an envelope that is sent again before the clock
+            // has reached the floor would not open either.
             let next =
                 ahead_text(tree, now).unwrap_or_else(|| "ask the sender to send again".into());
             format!("this envelope is for {at}, the keys for that minute were erased{due}; {next}")

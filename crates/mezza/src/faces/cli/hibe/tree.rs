@@ -133,7 +133,7 @@ struct FloorTarget {
 
 /// Returns the effect of `advance` to a tick on each life, the shortest life first.
 fn target_floors(tree: &KeyTree, to: Tick) -> Result<Vec<FloorTarget>, Fault> {
-    // A tick before the card begins is told of.
+    // A tick before the card begins is reported.
     current_epoch(tree, to)?;
     let mut targets = Vec::new();
     for branch in tree.card().calendar().branches() {
@@ -146,8 +146,9 @@ fn target_floors(tree: &KeyTree, to: Tick) -> Result<Vec<FloorTarget>, Fault> {
     Ok(targets)
 }
 
-/// Refuses a jump that only a person may order. `listen` believes an hour at once and a day after ten minutes;
-/// a command that runs once believes a day of a clock that somebody vouches for, or of a time that was named.
+/// Refuses a jump of time that only the user may order. `listen` accepts an hour at once, and a day
+/// after ten minutes. A command that runs once accepts a day if a source confirms the clock, or if
+/// the time was named.
 ///
 /// # Errors
 /// 64 with the number of epochs.
@@ -226,7 +227,7 @@ pub(super) fn show_status(context: &CliContext, asked: &TreeArgs) -> Result<Exit
     Ok(Exit::Done)
 }
 
-/// Floor and present epoch of each life, for programs.
+/// Returns floor and current epoch of each life as JSON.
 fn status_of_lives(tree: &KeyTree, now: Tick) -> Value {
     let lives = tree.card().lives().map(|life| {
         let floor = tree.find_floor(life).unwrap_or(Epoch(0));

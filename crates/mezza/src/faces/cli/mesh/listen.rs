@@ -48,7 +48,7 @@ pub(super) fn run_listen(context: &CliContext, asked: &ListenArgs) -> Result<Exi
     if let Some(dir) = &asked.out {
         private::make_folder(dir)?;
     }
-    let answer = ask_lines(context, &MeshAsk::Listen)?;
+    let answer = ask_lines(context, &MeshAsk::Listen { name: None })?;
     let (sender, waiting) = sync_channel(LINES_MAX);
     let socket = control::socket_path(&context.home);
     std::thread::spawn(move || read_lines(answer, &socket, &sender));
@@ -92,16 +92,18 @@ fn read_lines(mut answer: ControlLines, socket: &Path, sender: &SyncSender<NodeN
         }
         answer = loop {
             std::thread::sleep(AGAIN);
-            if let Ok(answer) =
-                mezza_host::process::control::ask_server(socket, &MeshAsk::Listen, START)
-            {
+            if let Ok(answer) = mezza_host::process::control::ask_server(
+                socket,
+                &MeshAsk::Listen { name: None },
+                START,
+            ) {
                 break answer;
             }
         };
     }
 }
 
-/// A cell that the node names: its envelope, and the life and tick of its header.
+/// A cell that the node reports: its envelope, and life and tick from its header.
 struct HeardCell {
     envelope: Vec<u8>,
     time: EnvelopeTime,
@@ -112,7 +114,7 @@ impl HeardCell {
     /// know.
     ///
     /// # Errors
-    /// 65 if the envelope is no base64.
+    /// Exit code 65 if the envelope is no base64.
     fn of_line(line: &Value) -> Result<Option<Self>, Fault> {
         let number = |key: &str| line[key].as_u64().and_then(|n| u32::try_from(n).ok());
         let life = number("life").and_then(|n| u8::try_from(n).ok()).and_then(Life::from_number);
@@ -122,13 +124,13 @@ impl HeardCell {
     }
 }
 
-/// The keys of now, cells that are not tried yet, and messages that are not kept yet.
+/// The current keys, cells that are not tried yet, and messages that are not stored yet.
 struct Listener {
     keys: Keys,
     clock: Clock,
     cells: Vec<HeardCell>,
     seen: BTreeSet<[u8; 16]>,
-    /// The same in the order in which they came: what is forgotten first.
+    /// The same ids in the order of arrival: the oldest are forgotten first.
     seen_order: VecDeque<[u8; 16]>,
     /// Boot time at which keys are erased next, ms.
     erase_at_ms: u64,
@@ -214,7 +216,8 @@ impl Listener {
                 self.keys.on_clock(NodeClock::of_line(&line), self.spoke_ms, out)?;
             }
             Some("cell") => {
-                // A cell of a life that is not known here is for a later version.
+                // A cell of a life (lifetime class) that is unknown here is meant for a later
+                // version.
                 self.cells.extend(HeardCell::of_line(&line)?);
             }
             Some("lost") => {

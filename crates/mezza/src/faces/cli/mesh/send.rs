@@ -46,7 +46,8 @@ fn send_payload(
     let life = life.number();
     let envelope = control::encode_base64(envelope.as_bytes());
     let mut reached = None;
-    for line in ask_lines(context, &MeshAsk::Send { life, tick: tick.0, envelope })? {
+    for line in ask_lines(context, &MeshAsk::Send { life, tick: tick.0, envelope, follower: None })?
+    {
         let line = line?;
         out.print_value(&line);
         let event = line["event"].as_str().unwrap_or_default();

@@ -16,6 +16,10 @@ pub(super) fn join_network(context: &CliContext, link: &str) -> Result<Exit, Fau
     let text =
         format!("joined the mixnet of {}; `mezza mixnet status` shows its rounds", uri.address);
     context.out.print_either(&json!({ "joined": uri.to_string() }), text);
+    // A card that was given away before does not name the network (MSG-153).
+    context.out.print_line(
+        "next: once it is up, give people your new card with `mezza card`, and `mezza add` theirs",
+    );
     Ok(Exit::Done)
 }
 

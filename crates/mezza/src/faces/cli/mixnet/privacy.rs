@@ -167,9 +167,9 @@ fn service_privacy(out: Out, asked: &PrivacyArgs, rounds: u64) -> Result<Exit, F
 
 /// The promise of a noise against one story.
 struct Story {
-    /// In how many rounds it differs from the true one.
+    /// The number of rounds that differ between this story and the true one.
     rounds: u64,
-    /// The delta by the accountant that was asked for.
+    /// The delta, by the chosen accountant.
     reached: f64,
     tight: Option<Bracket>,
 }

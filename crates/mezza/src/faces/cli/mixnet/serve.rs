@@ -131,7 +131,7 @@ fn count_cores() -> usize {
     available_parallelism().map_or(1, usize::from)
 }
 
-/// A server that is to run: what it is, who, and the link that it gives away, perhaps as a code.
+/// A server to run: its kind, its name, and the link that it prints, possibly as a QR code.
 struct Role<'a> {
     name: &'static str,
     identity: &'a ServerArgs,

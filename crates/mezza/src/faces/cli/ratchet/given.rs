@@ -61,7 +61,7 @@ impl TryCryptoRng for Chance {}
 pub(super) enum Clock {
     /// The system's clock.
     System,
-    /// A clock that stands until it is told to move.
+    /// A clock that stays at this time until a command moves it.
     At(Time),
 }
 

@@ -22,7 +22,7 @@ async fn a_locked_node_remembers_no_text_that_it_told() {
         shell.create_identity("Ann", PASS, &[])?;
         let contact = contact_id(&shell.add_contact(&card.uri, None, false)?.id).unwrap();
         let text = "a planted text".into();
-        shell.run_command(Command::Send { contact, client: [1; 16], text })?;
+        shell.run_command(Command::Send { contact, client: [1; 16], text, life: None })?;
         let before = planted(shell, since);
         shell.lock_vault();
         Ok((before, planted(shell, since), planted(shell, 0)))

@@ -19,15 +19,10 @@ fn files(folder: &Path) -> Vec<(String, Vec<u8>)> {
     files
 }
 
-/// A disk that fills up at any write of a backup costs that backup alone: the last good one stays as it was,
-/// nothing unfinished is left, and the warning of the node says why.
-#[tokio::test]
-async fn backup_15_a_full_disk_leaves_the_last_good_backup() {
-    let folder = tempfile::tempdir().unwrap();
-    let dir = folder.path().join("usb");
-    fs::create_dir(&dir).unwrap();
+/// One backup an hour, of which one is kept.
+fn auto_backup(dir: &Path) -> AutoBackup {
     let own = StaticKey::random::<AwsLc>(&mut OsRng);
-    let auto = AutoBackup {
+    AutoBackup {
         folder: dir.display().to_string(),
         every_s: 3_600,
         keep: 1,
@@ -35,7 +30,42 @@ async fn backup_15_a_full_disk_leaves_the_last_good_backup() {
         made_ms: 0,
         last: None,
         failed: None,
+    }
+}
+
+/// A commit that fails has the device loaded again. The backups that the user asked for go on.
+#[tokio::test]
+async fn backup_15_a_failed_commit_keeps_the_settings_of_backups() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path().join("usb");
+    fs::create_dir(&dir).unwrap();
+    let auto = auto_backup(&dir);
+    let node = node::start_node(options(folder.path().join("vault"), None)).node;
+    let make = move |shell: &mut NodeShell| {
+        shell.create_identity("Ann", PASS, &[])?;
+        shell.set_auto_backup(Some(auto))?;
+        let failing = Failing::after(0, WriteStep::Commit, Errno::ENOSPC);
+        assert!(shell.run_command(Command::Rotate).is_err());
+        drop(failing);
+        assert_eq!(shell.describe_backups()?.folder, Some(dir.display().to_string()));
+        shell.make_due_backup(now().plus_ms(2 * Time::HOUR_MS));
+        assert!(files(&dir)[0].0.contains("mezza-"), "{:?}", files(&dir)[0].0);
+        shell.lock_vault();
+        shell.unlock_vault(PASS)?;
+        assert_eq!(shell.describe_backups()?.folder, Some(dir.display().to_string()));
+        Ok(())
     };
+    node.ask(make).await.unwrap();
+}
+
+/// A disk that fills up at any write of a backup costs that backup alone: the last good one stays as it was,
+/// nothing unfinished is left, and the warning of the node says why.
+#[tokio::test]
+async fn backup_15_a_full_disk_leaves_the_last_good_backup() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path().join("usb");
+    fs::create_dir(&dir).unwrap();
+    let auto = auto_backup(&dir);
     let node = node::start_node(options(folder.path().join("vault"), None)).node;
     let make = move |shell: &mut NodeShell| {
         shell.create_identity("Ann", PASS, &[])?;

@@ -64,6 +64,31 @@ async fn vault_10_a_running_node_changes_its_passphrase() {
     assert_eq!(node.ask(change).await.unwrap(), "Ann");
 }
 
+/// The user deleted two notes, and the disk refuses while the vault is locked. They are deleted once it takes
+/// writes again.
+#[tokio::test]
+async fn web_19_a_deletion_that_the_disk_refused_is_repeated_after_an_unlock() {
+    let folder = tempfile::tempdir().unwrap();
+    let (node, id, _) = with_contact(folder.path()).await;
+    let follow = move |shell: &mut NodeShell| {
+        for client in [1, 2] {
+            send(shell, id, client);
+        }
+        for note in shell.list_notes(id, None, 10)?.notes {
+            shell.forget_soon(note_id(&note.id).unwrap())?;
+        }
+        let failing = Failing::after(0, WriteStep::Commit, Errno::ENOSPC);
+        shell.lock_vault();
+        drop(failing);
+        shell.unlock_vault(PASS)?;
+        assert_eq!(shell.list_notes(id, None, 10)?.notes.len(), 2);
+        let later = shell.options.clock.boot().plus_ms(Time::MINUTE_MS);
+        shell.forget_due(Some(later));
+        Ok(shell.list_notes(id, None, 10)?.notes.len())
+    };
+    assert_eq!(node.ask(follow).await.unwrap(), 0);
+}
+
 #[tokio::test]
 async fn web_15_a_draft_is_durable_and_goes_with_its_note_or_contact() {
     let folder = tempfile::tempdir().unwrap();

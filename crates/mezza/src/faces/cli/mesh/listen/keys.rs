@@ -20,15 +20,16 @@ mod tests;
 /// Future epochs whose keys are prepared.
 const AHEAD: u32 = 2;
 
-/// The node's clock, as a line of it says.
+/// The node's clock, as one of its lines reports it.
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) struct NodeClock {
-    /// The tick of network time: what neighbours agree on.
+    /// The tick of network time, on which neighbours agree.
     cur: Tick,
     /// The tick of the node's own clock.
     own: Tick,
     trust: ClockTrust,
-    /// True if the clock counts as it is, and not as late by its uncertainty.
+    /// True if the clock's time is used as it is. Otherwise the time minus its maximum error is
+    /// used.
     settled: bool,
 }
 
@@ -63,7 +64,7 @@ impl NodeClock {
     }
 }
 
-/// The tree with its keys of now.
+/// The tree with its current keys.
 pub(super) struct Keys {
     folder: TreeFolder,
     system: System,
@@ -71,16 +72,16 @@ pub(super) struct Keys {
     rules: FloorRules,
     told: Option<FloorHeld>,
     lives: String,
-    /// True if it was told that the keys run ahead of the clock.
+    /// True if it was reported that the keys run ahead of the clock.
     is_ahead: bool,
-    /// A fault of the disk that was told, until the disk takes a step again.
+    /// A fault of the disk that was reported, until the disk accepts a step again.
     fault: Option<Fault>,
 }
 
 impl Keys {
     pub(super) fn new(folder: TreeFolder, boot_ms: u64) -> Self {
         let tree = folder.tree();
-        // Until the node says how good the clock is, it is as bad as any.
+        // Until the node reports how accurate the clock is, it counts as the least accurate one.
         let rules = FloorRules::new(tree, ClockTrust::POOR, boot_ms);
         Self {
             folder,
@@ -102,7 +103,7 @@ impl Keys {
         &self.held
     }
 
-    /// Erases what boot time alone erases, after a time without a line of the node.
+    /// Erases the keys that boot time alone erases, after a time without a line from the node.
     ///
     /// # Errors
     /// If the tree is damaged.
@@ -185,7 +186,7 @@ impl Keys {
 
     /// Early expansion. It needs room on the disk, so it comes after erasing, and its faults undo nothing.
     fn expand_early(&mut self, life: Life, now: Tick, out: Out) {
-        // Before the first day of a card, and after its last one, there is nothing to make ready.
+        // Before the first day of a card, and after its last one, there are no keys to prepare.
         let Ok(current) = self.folder.tree().card().find_epoch(life, now) else { return };
         if !self.folder.has_room() {
             return;
