@@ -30,7 +30,8 @@ pub struct Package {
     pub purpose: &'static str,
 }
 
-const PACKAGES: [Package; 10] = [
+/// The packages, without those of the interop peers.
+pub const PACKAGES: [Package; 13] = [
     Package { name: "chromium", present: || find_chromium().is_some(), purpose: "browser test" },
     Package {
         name: "clang",
@@ -68,6 +69,17 @@ const PACKAGES: [Package; 10] = [
         present: || has_program("debootstrap"),
         purpose: "the package in a fresh Debian",
     },
+    Package {
+        name: "age",
+        present: || has_program("age"),
+        purpose: "backups that another program opens",
+    },
+    Package {
+        name: "bsdutils",
+        present: || has_program("script"),
+        purpose: "questions on a terminal",
+    },
+    Package { name: "binutils", present: || has_program("objdump"), purpose: "code of the lanes" },
     Package { name: "libfaketime", present: has_faketime, purpose: "a clock that jumps" },
 ];
 

@@ -17,6 +17,7 @@
 //! | [`classes`] | arithmetic on lanes without a proof of its bounds |
 //! | [`rules`] | a rule of a specification in force without a test of its name |
 //! | [`citations`] | a rule or a numbered section that is cited and does not exist |
+//! | [`skips`] | a test that is skipped without a package that the full run does not install |
 //! | [`walk`] | a function that ARCHITECTURE names and that does not exist |
 //! | [`tree`], [`source`], [`shipped`] | the input of the other modules: the files, and Rust
 //! without comments, strings or tests |
@@ -34,6 +35,7 @@ mod prose;
 mod rules;
 mod shape;
 mod shipped;
+mod skips;
 mod source;
 mod subjects;
 #[cfg(test)]
@@ -86,6 +88,7 @@ pub fn collect_refusals(root: &Path) -> Result<Vec<Diagnostic>, String> {
     all.extend(shape::check(&tree));
     all.extend(rules::check(&tree));
     all.extend(citations::check(&tree));
+    all.extend(skips::check(&tree));
     all.extend(walk::check(&tree));
     all.extend(classes::check(&tree));
     all.extend(prose::check(&tree));

@@ -16,17 +16,18 @@ use mezza_host::api::views::{contact_id, note_id};
 use mezza_host::api::{Exit, Fault, Refused};
 use mezza_host::process::rng::OsRng;
 
-/// How long the carriers may take to come up.
-const UP: Duration = Duration::from_secs(20);
+/// How long the carriers may take to come up. Like all limits here it is far above what an idle machine
+/// takes: a check that fails because other programs run tells nothing about the carriers.
+const UP: Duration = Duration::from_secs(60);
 /// Interval between two checks if a device is reachable.
 const GLANCE: Duration = Duration::from_millis(10);
 /// How long the exchanges over relay, link, mixnet and mesh may take. Calling echo in the mixnet
 /// takes several rounds, and a cell of the mesh waits for the beacons of the other node.
 pub(super) const PATIENCES: [Duration; 4] = [
-    Duration::from_secs(10),
-    Duration::from_secs(10),
-    Duration::from_secs(60),
     Duration::from_secs(30),
+    Duration::from_secs(30),
+    Duration::from_secs(60),
+    Duration::from_secs(60),
 ];
 /// The text of the note.
 const TEXT: &str = "Hello echo, do you read me?";

@@ -135,8 +135,24 @@ impl Program {
     pub fn demonstration(home: &Path) -> Self {
         let any_relay = ("MEZZA_RELAY_LISTEN", "127.0.0.1:0");
         let program = Self::start(home, &["up", "--json", "--port", "0"], &[any_relay]);
-        until("the checks", || program.out().matches("\"check\"").count() == CHECKED.len());
         program
+            .until_printed("all checks", |out| out.matches("\"check\"").count() == CHECKED.len());
+        program
+    }
+
+    /// Waits until the program has printed something. A failure shows what it printed instead. So does
+    /// a part of the demonstration that is not there, since its check does not come any more.
+    pub fn until_printed(&self, what: &str, mut is_there: impl FnMut(&str) -> bool) {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            let out = self.out();
+            if is_there(&out) {
+                return;
+            }
+            let is_hopeless = out.contains("\"ok\":false") || Instant::now() >= end;
+            assert!(!is_hopeless, "{what}: not printed, but\n{out}\n{}", self.log());
+            std::thread::sleep(Duration::from_millis(20));
+        }
     }
 
     /// Starts a prepared command, which runs the program on this home.
