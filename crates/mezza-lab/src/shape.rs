@@ -11,45 +11,96 @@ pub struct Claim {
     pub found: String,
     /// True if the claim holds.
     pub holds: bool,
+    /// True if the claim neither holds nor fails: its rounds lie on both sides of the limit.
+    pub is_undecided: bool,
+}
+
+/// A measured value with the least and the greatest value of a round.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Spread {
+    /// The value that stands for the run.
+    pub value: f64,
+    /// The least value of a round.
+    pub low: f64,
+    /// The greatest value of a round.
+    pub high: f64,
 }
 
 impl Claim {
     /// Claims that `value` is below `limit`. NaN fails.
     pub fn below(text: impl Into<String>, value: f64, limit: f64) -> Self {
-        Self { text: text.into(), found: format_both(value, "below", limit), holds: value < limit }
+        Self::is(text, format_both(value, "below", limit), value < limit)
     }
 
     /// Claims that `value` is above `limit`. NaN fails.
     pub fn above(text: impl Into<String>, value: f64, limit: f64) -> Self {
-        Self { text: text.into(), found: format_both(value, "above", limit), holds: value > limit }
+        Self::is(text, format_both(value, "above", limit), value > limit)
     }
 
     /// Claims that `value` is at most `limit`. NaN fails.
     pub fn at_most(text: impl Into<String>, value: f64, limit: f64) -> Self {
-        let found = format_both(value, "at most", limit);
-        Self { text: text.into(), found, holds: value <= limit }
+        Self::is(text, format_both(value, "at most", limit), value <= limit)
     }
 
     /// Claims that `value` is at least `limit`. NaN fails.
     pub fn at_least(text: impl Into<String>, value: f64, limit: f64) -> Self {
-        let found = format_both(value, "at least", limit);
-        Self { text: text.into(), found, holds: value >= limit }
+        Self::is(text, format_both(value, "at least", limit), value >= limit)
+    }
+
+    /// Claims that a value is below `limit` in the run and in each of its rounds. Rounds on both sides
+    /// leave the claim undecided.
+    pub fn below_in_rounds(text: impl Into<String>, spread: Spread, limit: f64) -> Self {
+        let Spread { value, low, high } = spread;
+        Self::in_rounds(text, spread, "below", limit, [value, low, high].map(|seen| seen < limit))
+    }
+
+    /// Claims that a value is above `limit` in the run and in each of its rounds. Rounds on both sides
+    /// leave the claim undecided.
+    pub fn above_in_rounds(text: impl Into<String>, spread: Spread, limit: f64) -> Self {
+        let Spread { value, low, high } = spread;
+        Self::in_rounds(text, spread, "above", limit, [value, low, high].map(|seen| seen > limit))
+    }
+
+    fn in_rounds(
+        text: impl Into<String>,
+        spread: Spread,
+        side: &str,
+        limit: f64,
+        keeps: [bool; 3],
+    ) -> Self {
+        let Spread { value, low, high } = spread;
+        let holds = keeps == [true; 3];
+        let is_undecided = !holds && keeps.contains(&true);
+        let found = format_both(value, side, limit);
+        let found = format!("{found}; in the rounds {low:.2} to {high:.2}");
+        Self { is_undecided, ..Self::is(text, found, holds) }
     }
 
     /// Makes a claim that is true or false.
     pub fn is(text: impl Into<String>, found: impl Into<String>, holds: bool) -> Self {
-        Self { text: text.into(), found: found.into(), holds }
+        Self { text: text.into(), found: found.into(), holds, is_undecided: false }
+    }
+
+    /// Returns true if the claim fails.
+    pub fn fails(&self) -> bool {
+        !self.holds && !self.is_undecided
     }
 
     /// Formats the claim for the user.
     pub fn format_line(&self) -> String {
         let Self { text, found, .. } = self;
-        format!("shape  {:<6} {text}: {found}", if self.holds { "holds" } else { "FAILS" })
+        let verdict = match (self.holds, self.is_undecided) {
+            (true, _) => "holds",
+            (false, true) => "OPEN",
+            (false, false) => "FAILS",
+        };
+        format!("shape  {verdict:<6} {text}: {found}")
     }
 
     /// Formats the claim for programs.
     pub fn to_json(&self) -> Value {
-        json!({ "claim": self.text, "found": self.found, "holds": self.holds })
+        let Self { text, found, holds, is_undecided } = self;
+        json!({ "claim": text, "found": found, "holds": holds, "undecided": is_undecided })
     }
 }
 
@@ -84,6 +135,25 @@ mod tests {
         assert!(!Claim::at_least("a", f64::NAN, 2.0).holds);
         assert_eq!(Claim::is("a", "b", false).format_line(), "shape  FAILS  a: b");
         assert_eq!(Claim::above("a", 3.0, 2.0).to_json()["holds"], true);
+    }
+
+    #[test]
+    fn rounds_on_both_sides_of_a_limit_decide_nothing() {
+        let verdict = |claim: Claim| (claim.holds, claim.fails());
+        let spread = |value, low, high| Spread { value, low, high };
+        let below = |spread| Claim::below_in_rounds("a", spread, 1.0);
+        assert_eq!(verdict(below(spread(0.9, 0.8, 0.95))), (true, false));
+        assert_eq!(verdict(below(spread(0.9, 0.8, 1.05))), (false, false));
+        assert_eq!(verdict(below(spread(1.1, 0.8, 1.2))), (false, false));
+        assert_eq!(verdict(below(spread(1.1, 1.0, 1.2))), (false, true));
+        // On a busy machine the value may lie outside of its rounds.
+        assert_eq!(verdict(below(spread(0.9, 1.1, 1.2))), (false, false));
+        assert_eq!(verdict(below(spread(f64::NAN, f64::NAN, f64::NAN))), (false, true));
+        let above = |spread| Claim::above_in_rounds("a", spread, 1.0);
+        assert_eq!(verdict(above(spread(1.2, 1.1, 1.3))), (true, false));
+        assert_eq!(verdict(above(spread(1.2, 0.9, 1.3))), (false, false));
+        let line = below(spread(0.9, 0.8, 1.05)).format_line();
+        assert_eq!(line, "shape  OPEN   a: 0.90 (must be below 1); in the rounds 0.80 to 1.05");
     }
 
     #[test]

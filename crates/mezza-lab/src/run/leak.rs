@@ -36,7 +36,7 @@ pub const ALL: &[Experiment] = &[
     ),
     Experiment::calculated(
         "leak",
-        "a secret leaks from a tampered initiator",
+        "a tampered initiator's secret, and what an observer reads of it",
         [2, 5, 30],
         report_leak,
     ),

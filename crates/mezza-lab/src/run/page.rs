@@ -54,8 +54,7 @@ impl PageHead {
     fn head_text(&self, report: &Report) -> String {
         let Self { about, command, took, machine, commit, .. } = self;
         let Hardware { cpu, cores, gib, kernel, .. } = machine;
-        let failing = report.shapes.iter().filter(|claim| !claim.holds).count();
-        let verdict = describe_claims(report.shapes.len(), failing);
+        let verdict = describe_claims(&report.shapes);
         let tolerance = if self.is_timed {
             let others = self.others.map_or_else(String::new, |percent| {
                 format!(" Other programs used {percent:.0} % of its CPU time meanwhile.")
@@ -101,7 +100,23 @@ fn command_of(experiment: &Experiment, options: RunOptions<'_>) -> String {
 }
 
 /// Describes how many of the claims of a run hold.
-pub fn describe_claims(count: usize, failing: usize) -> String {
+pub fn describe_claims(claims: &[Claim]) -> String {
+    let failing = claims.iter().filter(|claim| claim.fails()).count();
+    let undecided = claims.iter().filter(|claim| claim.is_undecided).count();
+    let rest = match (undecided, claims.len()) {
+        (0, _) => return describe_decided(claims.len(), failing),
+        (1, 1) => return "**The one claim of this run is undecided: see its rounds.**".to_owned(),
+        (1, _) => "1 is undecided: see its rounds".to_owned(),
+        (several, _) => format!("{several} are undecided: see their rounds"),
+    };
+    let all = claims.len();
+    format!(
+        "**Of the {all} claims of this run {} hold, {failing} fail, {rest}.**",
+        all - failing - undecided
+    )
+}
+
+fn describe_decided(count: usize, failing: usize) -> String {
     match (count, failing) {
         (0, _) => "This run makes no claim.".to_owned(),
         (1, 0) => "The one claim of this run holds.".to_owned(),
@@ -146,10 +161,12 @@ fn page_text(head: &PageHead, report: &Report) -> String {
         parts.push("Claims:\n".to_owned());
         let claim = |claim: &Claim| {
             let text = format!("{}: {}", claim.text, claim.found);
-            if claim.holds {
-                format!("- holds: {text}\n")
-            } else {
+            if claim.fails() {
                 format!("- **fails: {text}**\n")
+            } else if claim.is_undecided {
+                format!("- **undecided: {text}**\n")
+            } else {
+                format!("- holds: {text}\n")
             }
         };
         parts.push(report.shapes.iter().map(claim).collect::<Vec<_>>().concat());
@@ -233,5 +250,22 @@ mod tests {
                 page.contains("claims hold") || page.contains("claims of this run hold");
             assert_eq!(says_hold, holds.len() > 1 && !holds.contains(&false), "{page}");
         }
+    }
+
+    #[test]
+    fn a_page_counts_undecided_claims_apart() {
+        let open = Claim { is_undecided: true, ..Claim::is("a", "b", false) };
+        let closed = |holds| Claim::is("a", "b", holds);
+        let said = describe_claims(&[open.clone(), closed(true), closed(false), closed(true)]);
+        assert_eq!(
+            said,
+            "**Of the 4 claims of this run 2 hold, 1 fail, 1 is undecided: see its rounds.**"
+        );
+        let experiment =
+            Experiment::timed("fosam-f0", "Figure 0: nothing", [1; 3], |_| Ok(Report::default()));
+        let report = Report { shapes: vec![open], ..Report::default() };
+        let page = page_text(&head_of(&experiment, SEED, &Value::Null), &report);
+        assert!(page.contains("one claim of this run is undecided"), "{page}");
+        assert!(page.contains("- **undecided: a: b**"), "{page}");
     }
 }

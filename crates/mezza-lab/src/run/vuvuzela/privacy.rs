@@ -127,11 +127,11 @@ pub fn add_results(bench: &mut Bench, report: &mut Report) -> Result<()> {
 fn add_claims(report: &mut Report, level: papers::NoiseLevel, curves: &[Vec<[f64; 2]>; 3]) {
     let rising = curves.iter().filter(|curve| is_rising(curve)).count();
     let claim = format!("mu {}: eps' and delta' rise with k, curves", level.mu);
-    report.shapes.push(Claim::is(claim, rising.to_string(), rising == MODES.len()));
+    report.shapes.push(count_all(claim, rising, MODES.len()));
     let pairs = |curve: usize| curves[curve].iter().zip(&curves[0]);
     let below = pairs(2).filter(|(a, b)| (0..2).all(|i| is_below(a[i], b[i]))).count();
     let claim = format!("mu {}: Gauss of the same mean and scale is below, points", level.mu);
-    report.shapes.push(Claim::is(claim, below.to_string(), below == ROUNDS.len()));
+    report.shapes.push(count_all(claim, below, ROUNDS.len()));
     // Our accounting charges clamped Laplace noise three times as much as the paper does, and
     // clamping is nearly all of delta. So a mean that suits the paper's composition is too low for
     // ours.
@@ -205,8 +205,14 @@ fn add_lifetimes(report: &mut Report, levels: &[papers::NoiseLevel]) {
             ));
         }
         let claim = format!("mu {} lasts so many rounds by the composition of SOSP 2015", level.mu);
-        report.shapes.push(Claim::is(claim, paper.to_string(), paper == expected));
+        let found = format!("{paper} (must be {expected})");
+        report.shapes.push(Claim::is(claim, found, paper == expected));
     }
+}
+
+/// Claims that something is true of all.
+fn count_all(claim: String, count: usize, all: usize) -> Claim {
+    Claim::is(claim, format!("{count} of {all}"), count == all)
 }
 
 /// Adds E-V3: the minimum noise for one promise, by each accounting.
@@ -233,8 +239,11 @@ fn add_price(bench: &mut Bench, report: &mut Report) -> Result<()> {
         bench.note_count(&format!("ours:{name}"), "mu_240000", "messages", law.mu.into())?;
     }
     let least = laws[1..].iter().zip(&expected[1..]).all(|(law, mu)| law.mu <= *mu);
-    let found = format!("{}, {}", laws[1].mu, laws[2].mu);
-    report.shapes.push(Claim::is("mu, Laplace and Gauss, at most as specified", found, least));
+    let found = format!(
+        "{}, {} (must be at most {}, {})",
+        laws[1].mu, laws[2].mu, expected[1], expected[2]
+    );
+    report.shapes.push(Claim::is("mu, Laplace and Gauss, as specified", found, least));
     let saved = f64::from(laws[0].mu) / f64::from(laws[2].mu);
     report.shapes.push(Claim::above(
         "E-V3: times less noise for the same promise, discrete Gaussian and Rényi accounting",

@@ -12,7 +12,7 @@ use super::programs::{
 use crate::bench::{Bench, BenchCase, Comparison, Ratio, Series};
 use crate::papers::Column;
 use crate::run::experiment::Report;
-use crate::shape::Claim;
+use crate::shape::{Claim, Spread};
 
 /// Calls per batch on short inputs and on files.
 const CALLS: [usize; 2] = [500, 2];
@@ -211,7 +211,7 @@ impl Block {
         ];
         for (mask, old, new) in masks {
             let ratio =
-                self.find_series(new, pair.new).zip(old).map(|(new, old)| new.ratio_to(old).value);
+                self.find_series(new, pair.new).zip(old).map(|(new, old)| new.ratio_to(old));
             let claim = format!("{on}: aws-lc's ChaCha20-Poly1305 / the best AES-CBC-HMAC, {mask}");
             report.shapes.extend(claim_faster(claim, ratio));
         }
@@ -221,13 +221,13 @@ impl Block {
         let ratio = |provider| {
             let gcm = self.find_series(provider, gcm)?;
             let chacha = self.find_series(provider, pair.new)?;
-            Some(gcm.ratio_to(chacha).value)
+            Some(gcm.ratio_to(chacha))
         };
         let claim = format!("{on}: AES-256-GCM / ChaCha20-Poly1305, all instructions (E-G7)");
         report.shapes.extend(claim_faster(claim, ratio(AWS_LC)));
         if let Some(ratio) = ratio(AWS_LC_NO_AES) {
             let claim = format!("{on}: AES-256-GCM / ChaCha20-Poly1305, no AES instructions");
-            report.shapes.push(Claim::above(claim, ratio, 2.0));
+            report.shapes.push(Claim::above_in_rounds(claim, spread_of(ratio), 2.0));
         }
     }
 
@@ -238,7 +238,7 @@ impl Block {
             ));
         } else {
             for provider in NATIVE {
-                let ratio = self.find_ratio(RUSTCRYPTO, provider).map(|ratio| ratio.value);
+                let ratio = self.find_ratio(RUSTCRYPTO, provider);
                 let claim = format!("{on}: RustCrypto's BLAKE2b / SHA-512 of {}", provider.name);
                 report.shapes.extend(claim_faster(claim, ratio));
             }
@@ -248,9 +248,9 @@ impl Block {
         }
         if let Some(ratio) = self.find_ratio(BC, JDK) {
             let claim = format!("{on}: the JVM takes more time for BLAKE2b, ratio");
-            report.shapes.push(Claim::above(claim, ratio.value, 1.0));
+            report.shapes.push(Claim::above_in_rounds(claim, spread_of(ratio), 1.0));
         }
-        let ratio = self.find_ratio(BC_PLAIN, JDK_PLAIN).map(|ratio| ratio.value);
+        let ratio = self.find_ratio(BC_PLAIN, JDK_PLAIN);
         report.shapes.extend(claim_faster(
             format!("{on}: the JVM with its intrinsics off takes less, ratio"),
             ratio,
@@ -280,8 +280,13 @@ fn has_sha512() -> bool {
 }
 
 /// Makes a claim that a ratio is below one.
-fn claim_faster(claim: String, ratio: Option<f64>) -> Option<Claim> {
-    ratio.map(|ratio| Claim::below(claim, ratio, 1.0))
+fn claim_faster(claim: String, ratio: Option<Ratio>) -> Option<Claim> {
+    ratio.map(|ratio| Claim::below_in_rounds(claim, spread_of(ratio), 1.0))
+}
+
+fn spread_of(ratio: Ratio) -> Spread {
+    let Ratio { value, low, high, .. } = ratio;
+    Spread { value, low, high }
 }
 
 /// Formats a whole number with its thousands separated.
