@@ -33,6 +33,12 @@ pub trait Shell: Send {
     /// Handles an event.
     fn handle_event(&mut self, event: Self::Event);
 
+    /// Returns how many waiting events are handled before the outputs are carried out, so that one
+    /// durable write serves all of them.
+    fn events_at_once(&self) -> usize {
+        1
+    }
+
     /// Carries out the outputs of the machine, and their consequences.
     fn settle_outputs(&mut self) -> impl Future<Output = Result<(), Fault>> + Send;
 
@@ -101,6 +107,10 @@ pub async fn run_shell<S: Shell>(
                     None => break,
                 },
                 () = sleep(pause) => continue,
+            }
+            for _ in 1..shell.events_at_once() {
+                let Ok(event) = events.try_recv() else { break };
+                shell.handle_event(event);
             }
         }
         shell.settle_outputs().await?;
@@ -205,6 +215,55 @@ mod tests {
             stop.send(true).unwrap();
         };
         assert_eq!(tokio::join!(running, stops).0, Ok(Exit::Done));
+    }
+
+    /// A shell that handles two events before their outputs, and notes how many it settled at once.
+    #[derive(Default)]
+    struct Paired {
+        heard: usize,
+        settled: Vec<usize>,
+    }
+
+    impl Shell for Paired {
+        type Event = ();
+
+        fn deadline(&self) -> Option<Time> {
+            None
+        }
+
+        fn wake(&mut self, _now: Time) {}
+
+        fn handle_event(&mut self, (): ()) {
+            self.heard += 1;
+        }
+
+        fn events_at_once(&self) -> usize {
+            2
+        }
+
+        async fn settle_outputs(&mut self) -> Result<(), Fault> {
+            self.settled.push(std::mem::take(&mut self.heard));
+            Ok(())
+        }
+
+        fn run_due_work(&mut self) -> Option<Result<Exit, Fault>> {
+            (self.settled.len() == 2).then(|| {
+                assert_eq!(self.settled, [2, 1]);
+                Ok(Exit::No)
+            })
+        }
+
+        fn stop(&mut self) {}
+    }
+
+    #[tokio::test]
+    async fn node_18_events_that_wait_are_settled_together() {
+        let (busy, events) = mpsc::channel(4);
+        for () in [(); 3] {
+            busy.send(()).await.unwrap();
+        }
+        let (_stop, stopped) = watch::channel(false);
+        assert_eq!(run_shell(Paired::default(), events, stopped, NAP).await, Ok(Exit::No));
     }
 
     #[tokio::test]

@@ -18,7 +18,7 @@ use mezza_guard::guard::{CloseReason, Guard, GuardConnection, GuardSide, Input, 
 use mezza_guard::keys::GuardClientId;
 use mezza_guard::ledger::LedgerRecord;
 use tokio::net::TcpStream;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 use tokio::task::block_in_place;
 
 use mezza_host::api::{Exit, Fault};
@@ -206,6 +206,10 @@ impl GuardShell {
             outputs.iter().filter_map(persisted).map(|(_, record)| record).collect();
         // Records of an earlier failed write are in memory, so that any output may depend on them.
         let was_stale = self.ledger.is_stale();
+        if records.is_empty() && !was_stale {
+            return BTreeSet::new();
+        }
+        // Giving up this thread for a moment costs more than all else that a frame needs.
         let written = block_in_place(|| self.ledger.append(&records, self.machine.ledger()));
         let Err(fault) = written else { return BTreeSet::new() };
         tracing::error!(target: "mezza", "{fault}");
@@ -279,7 +283,7 @@ impl GuardShell {
 }
 
 impl Shell for GuardShell {
-    type Event = Vec<ShellEvent>;
+    type Event = ShellEvent;
 
     /// Boot time: refusals count for 24 hours of it, and no user can set it.
     fn now(&self) -> Time {
@@ -295,10 +299,12 @@ impl Shell for GuardShell {
         self.collect_outputs();
     }
 
-    fn handle_event(&mut self, events: Vec<ShellEvent>) {
-        for event in events {
-            self.apply_event(event);
-        }
+    fn handle_event(&mut self, event: ShellEvent) {
+        self.apply_event(event);
+    }
+
+    fn events_at_once(&self) -> usize {
+        BATCH_MAX
     }
 
     async fn settle_outputs(&mut self) -> Result<(), Fault> {
@@ -368,21 +374,6 @@ fn log_end(conn: GuardConnection, reason: CloseReason) {
             tracing::info!(target: "mezza", conn, "closed: not a client of this guard, or a wrong frame");
         }
         CloseReason::Timeout => tracing::info!(target: "mezza", conn, "closed: no answer in 10 s"),
-    }
-}
-
-/// Collects events that wait while the driver works, so that one durable write serves many.
-pub(crate) async fn batch_events(
-    mut events: mpsc::Receiver<ShellEvent>,
-    batches: mpsc::Sender<Vec<ShellEvent>>,
-) {
-    loop {
-        let Ok(place) = batches.reserve().await else { return };
-        let mut batch = Vec::new();
-        if events.recv_many(&mut batch, BATCH_MAX).await == 0 {
-            return;
-        }
-        place.send(batch);
     }
 }
 

@@ -17,7 +17,7 @@ use mezza_host::process::lock::Lock;
 use mezza_host::process::rng::OsRng;
 
 use super::control::GuardAsk;
-use super::driver::{AcceptedFrom, EVENTS_MAX, GuardShell, ShellEvent, ShellParts, batch_events};
+use super::driver::{AcceptedFrom, EVENTS_MAX, GuardShell, ShellEvent, ShellParts};
 use super::folder::GuardFolder;
 use super::ledger::{LedgerFile, load_ledger};
 use super::peers::PeerList;
@@ -104,12 +104,11 @@ impl StartedGuard {
     /// If the control socket cannot be made.
     pub async fn run(mut self, stop: watch::Receiver<bool>) -> Result<Exit, Fault> {
         let (events, waiting) = mpsc::channel::<ShellEvent>(EVENTS_MAX);
-        let (batches, batched) = mpsc::channel(1);
         let socket = self.folder.socket_path();
         let _control = ControlSocket::serve::<GuardAsk, ShellEvent>(&socket, events.clone())?;
         let clock = Clock::system();
         let context = SideContext { events, clock, tick_ms: self.config.tick_ms };
-        let mut tasks = vec![tokio::spawn(batch_events(waiting, batches))];
+        let mut tasks = Vec::new();
         for bound in self.listeners.drain(..) {
             let bounds = match bound.from {
                 AcceptedFrom::Inside => INSIDE_BOUNDS,
@@ -119,7 +118,7 @@ impl StartedGuard {
             tasks.push(tokio::spawn(accepting));
         }
         let shell = self.into_shell(context);
-        let done = run_shell(shell, batched, stop, NAP).await;
+        let done = run_shell(shell, waiting, stop, NAP).await;
         tasks.iter().for_each(tokio::task::JoinHandle::abort);
         done
     }

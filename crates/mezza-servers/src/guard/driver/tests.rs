@@ -16,6 +16,7 @@ use mezza_host::process::limiter::{Bounds, ConnectionLimiter};
 use nix::errno::Errno;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
+use tokio::sync::mpsc;
 use tokio::time::sleep;
 
 use super::super::ledger::load_ledger;
@@ -79,7 +80,7 @@ impl Bench {
     }
 
     async fn handle(&mut self, event: ShellEvent) {
-        self.shell.handle_event(vec![event]);
+        self.shell.handle_event(event);
         self.shell.settle_outputs().await.expect("settled");
     }
 
