@@ -199,6 +199,11 @@ impl<E: From<ConnectionReport> + Send + 'static> Adapters<E> {
         self.link.make_input(LinkReport::JoinGuard { address, key })
     }
 
+    /// Returns the input that leaves the guard.
+    pub(crate) fn leave_guard(&self) -> CarrierInput {
+        self.link.make_input(LinkReport::LeaveGuard)
+    }
+
     /// Returns the input that leads the link to a contact through the guard, or around it.
     pub(crate) fn set_guard_dest(&self, contact: ContactId, dest: Option<u16>) -> CarrierInput {
         self.link.make_input(LinkReport::SetGuardDest { contact, dest })

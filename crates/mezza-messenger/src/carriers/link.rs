@@ -135,6 +135,7 @@ impl Link {
                 self.set_address(contact, address, ctx);
             }
             LinkReport::JoinGuard { address, key } => self.join_guard(address, key, ctx),
+            LinkReport::LeaveGuard => self.leave_guard(ctx),
             LinkReport::SetGuardDest { contact, dest } => self.set_guard_dest(contact, dest, ctx),
         }
         self.run_due(ctx);
@@ -192,6 +193,7 @@ impl Link {
             LinkReport::JoinGuard { address, .. } if guard::is_bad_address(address) => {
                 Err(PersonError::BadGuardAddress.into())
             }
+            LinkReport::LeaveGuard if self.guard.is_none() => Err(PersonError::NoGuard.into()),
             LinkReport::SetGuardDest { contact, dest } => self.check_guard_dest(*contact, *dest),
             _ => Ok(()),
         }

@@ -66,6 +66,13 @@ impl LinkGuard {
         })
     }
 
+    /// Drops the rows of the coins, which are of no use under another pairing.
+    fn drop_coins(&self, ctx: &mut Ctx<'_>) {
+        for coin in self.machine.stored_coins() {
+            ctx.effects.drop_row(RecordKind::Guard, coin.commitment().to_vec());
+        }
+    }
+
     fn client_id(&self) -> GuardClientId {
         PairingKey::from_secret(self.key.duplicate()).client_id()
     }
@@ -129,19 +136,12 @@ impl Link {
 
     /// Joins a guard. Connections through the guard before end.
     pub(super) fn join_guard(&mut self, address: String, key: Secret<32>, ctx: &mut Ctx<'_>) {
-        let guarded = self.peers.iter().filter(|(_, peer)| peer.guard_dest.is_some());
-        for contact in guarded.map(|(contact, _)| *contact).collect::<Vec<_>>() {
-            self.restart_peer(contact, ctx);
-            self.set_guard_trouble(contact, None, ctx);
-        }
+        self.restart_guarded_peers(ctx);
         match &mut self.guard {
             // The guard requires the points that were sent to it (GUARD-22).
             Some(guard) if guard.key == key => guard.address = address,
             before => {
-                let coins = before.iter().flat_map(|guard| guard.machine.stored_coins());
-                for coin in coins {
-                    ctx.effects.drop_row(RecordKind::Guard, coin.commitment().to_vec());
-                }
+                before.iter().for_each(|guard| guard.drop_coins(ctx));
                 *before = Some(LinkGuard::new(address, key));
             }
         }
@@ -149,6 +149,26 @@ impl Link {
             ctx.effects.put(RecordKind::Guard, Vec::new(), guard.stored_form());
         }
         ctx.effects.show_early(Event::Carrier(CarrierId::LINK));
+    }
+
+    /// Leaves the guard. Contacts with a destination are not dialled until the user joins a guard again,
+    /// or takes their destination away (GUARD-61).
+    pub(super) fn leave_guard(&mut self, ctx: &mut Ctx<'_>) {
+        self.restart_guarded_peers(ctx);
+        if let Some(guard) = self.guard.take() {
+            guard.drop_coins(ctx);
+            ctx.effects.drop_row(RecordKind::Guard, Vec::new());
+        }
+        ctx.effects.show_early(Event::Carrier(CarrierId::LINK));
+    }
+
+    /// Ends the connections through the guard.
+    fn restart_guarded_peers(&mut self, ctx: &mut Ctx<'_>) {
+        let guarded = self.peers.iter().filter(|(_, peer)| peer.guard_dest.is_some());
+        for contact in guarded.map(|(contact, _)| *contact).collect::<Vec<_>>() {
+            self.restart_peer(contact, ctx);
+            self.set_guard_trouble(contact, None, ctx);
+        }
     }
 
     /// Sets the guard's number for the contact's device; `None` connects without a guard.

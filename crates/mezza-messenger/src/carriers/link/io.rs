@@ -79,6 +79,8 @@ pub enum LinkReport {
         /// The pairing key, which the guard printed as a code.
         key: Secret<32>,
     },
+    /// The user leaves the guard. Contacts with a destination are not dialled any more.
+    LeaveGuard,
     /// The contact's device is reached through the guard from now on, or without it.
     SetGuardDest {
         /// The contact, which must be paired, and which this device dials.
@@ -221,6 +223,7 @@ impl fmt::Debug for LinkInput {
             LinkReport::CancelPairing => "CancelPairing",
             LinkReport::SetAddress { .. } => "SetAddress",
             LinkReport::JoinGuard { .. } => "JoinGuard",
+            LinkReport::LeaveGuard => "LeaveGuard",
             LinkReport::SetGuardDest { .. } => "SetGuardDest",
         })
     }

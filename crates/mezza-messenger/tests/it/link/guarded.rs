@@ -15,7 +15,7 @@ use mezza_guard::wire::control::{GuardMode, RefusalCode};
 use mezza_messenger::carriers::link::{GuardTrouble, LinkConnection, LinkReport};
 use mezza_messenger::evidence::{NoteState, WaitReason};
 use mezza_messenger::view::Part;
-use mezza_messenger::{ContactId, RecordKind};
+use mezza_messenger::{ContactId, PersonError, RecordKind};
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
 
@@ -375,6 +375,31 @@ fn guard_56_a_refusal_of_the_guard_is_the_reason() {
     // Without a destination the link is a direct connection again.
     cable.set_dest(None);
     assert!(cable.is_up(0) && cable.dials_around(since) == 1);
+}
+
+#[test]
+fn guard_61_after_leaving_the_guard_nothing_is_dialled_until_the_user_says_how() {
+    let mut cable = Cable::guarded();
+    let refused = cable.try_link(1, LinkReport::LeaveGuard);
+    assert_eq!(refused, Err(PersonError::NoGuard.into()), "Ben has none");
+    cable.set_mute(true);
+    cable.cut_guarded();
+    cable.pass(Time::MINUTE_MS);
+    assert_eq!(cable.rows(0, RecordKind::Guard), 2, "the pairing, and the secret of a handshake");
+    cable.link(0, LinkReport::LeaveGuard);
+    assert_eq!(cable.rows(0, RecordKind::Guard), 0);
+    cable.set_mute(false);
+    let dialled = cable.sides[0].dialled.len();
+    let note = cable.say(0, "it waits");
+    cable.pass(Time::HOUR_MS);
+    cable.restart(0);
+    cable.pass(Time::HOUR_MS);
+    assert_eq!(cable.state(0, note), NoteState::Queued(WaitReason::Guard));
+    assert_eq!(cable.sides[0].dialled.len(), dialled, "nothing was dialled");
+    cable.set_dest(None);
+    cable.pass(Time::MINUTE_MS);
+    assert_eq!(cable.state(0, note), NoteState::Delivered);
+    assert!(cable.dials_around(dialled) >= 1, "a direct connection, as the user chose");
 }
 
 #[test]

@@ -64,6 +64,7 @@ pub(crate) fn run_guard(
         GuardCommand::Status => show::show_status(out, &folder),
         GuardCommand::ResetSlot(asked) => reset_slot(out, &folder, asked),
         GuardCommand::Join(asked) => join::join_guard(context, asked),
+        GuardCommand::Leave => join::leave_guard(context),
         GuardCommand::Check(asked) => Ok(check::check_routes(out, asked)),
         GuardCommand::Watch(asked) => watch::watch_guard(out, asked),
     }

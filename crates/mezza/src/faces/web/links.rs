@@ -20,6 +20,7 @@ pub(crate) fn routes() -> OpenApiRouter<Web> {
         .routes(routes!(digits))
         .routes(routes!(address))
         .routes(routes!(join_guard))
+        .routes(routes!(leave_guard))
         .routes(routes!(lead_through_guard))
 }
 
@@ -88,6 +89,15 @@ async fn join_guard(
     })?;
     let key = key.into_secret();
     web.node.ask(move |shell| shell.join_guard(request.address, key)).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Leave the guard. Contacts with a destination are not dialled until a guard is joined again, or
+/// their destination is taken away.
+#[utoipa::path(post, path = "/v1/guard/leave",
+    responses((status = 204), (status = 409, body = json::Problem)))]
+async fn leave_guard(State(web): State<Web>) -> Result<StatusCode, Refused> {
+    web.node.ask(|shell| shell.leave_guard()).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -85,6 +85,16 @@ impl NodeShell {
         self.run_command(Input::Carrier(input))
     }
 
+    /// Leaves the guard.
+    ///
+    /// # Errors
+    /// No guard is joined, or the fault of the disk.
+    pub fn leave_guard(&mut self) -> Result<(), Refused> {
+        self.unlocked_device()?;
+        let input = self.adapters.leave_guard();
+        self.run_command(Input::Carrier(input))
+    }
+
     /// Leads the link to a contact through the guard's destination `dest`, or without a guard.
     ///
     /// # Errors

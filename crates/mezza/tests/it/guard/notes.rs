@@ -161,6 +161,36 @@ fn guard_55_slow_notes_go_through_a_guard_and_never_around_it() {
 }
 
 #[test]
+fn guard_61_slow_a_blocked_destination_and_a_guard_that_was_left_are_the_reason() {
+    let (mut bench, _nodes) = GuardedWorld::paired();
+    let nothing = mezza(bench.world.home(ANN), &["guard", "leave"]);
+    assert_eq!(nothing.status.code(), Some(1), "{nothing:?}");
+    assert!(String::from_utf8_lossy(&nothing.stderr).contains("guard join"), "{nothing:?}");
+    bench.start_guard();
+    bench.join();
+    bench.world.send(ANN, "through the guard");
+    bench.world.wait_for_receipts();
+    let direct = bench.direct.load(Ordering::SeqCst);
+    // The owner of the guard blocks Ben, which ends the link.
+    ok(&bench.home(), &["guard", "dest", "block", "ben"]);
+    bench.world.send(ANN, "it is blocked");
+    bench.wait_for_reason();
+    until("the words", || bench.health().contains("the destination is blocked"));
+    ok(&bench.home(), &["guard", "dest", "unblock", "ben"]);
+    bench.world.wait_for_text(BEN, "it is blocked");
+    // Ann leaves the guard: nothing goes around it by itself.
+    let said = ok(bench.world.home(ANN), &["guard", "leave"]);
+    assert!(said.contains("--guard-dest none"), "{said}");
+    bench.world.send(ANN, "without a guard");
+    bench.wait_for_reason();
+    assert_eq!(bench.direct.load(Ordering::SeqCst), direct, "a connection around the guard");
+    ok(bench.world.home(ANN), &["set", "Ben", "--guard-dest", "none"]);
+    bench.world.wait_for_text(BEN, "without a guard");
+    bench.world.wait_for_receipts();
+    assert!(bench.direct.load(Ordering::SeqCst) > direct);
+}
+
+#[test]
 fn cli_28_a_code_is_checked_before_it_is_stored_and_never_printed() {
     let folder = tempfile::tempdir().unwrap();
     let home = folder.path().join("Ann");

@@ -39,6 +39,8 @@ pub enum GuardCommand {
     ResetSlot(ResetSlotArgs),
     /// On a device: use this guard, with the code that `mezza guard pair` printed there
     Join(GuardJoinArgs),
+    /// On a device: use the guard no more; contacts with a destination then wait
+    Leave,
     /// On a device: look for a route around the guard
     Check(GuardCheckArgs),
     /// On another machine: relay both sides of a guard, and compare its keys with its coins

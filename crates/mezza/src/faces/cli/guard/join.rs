@@ -1,4 +1,4 @@
-//! `mezza guard join`: the device's side of a pairing with a guard.
+//! `mezza guard join` and `leave`: the device's side of a pairing with a guard.
 
 use serde_json::json;
 use zeroize::Zeroizing;
@@ -46,6 +46,18 @@ pub(super) fn join_guard(context: &CliContext, asked: &GuardJoinArgs) -> Result<
              the code\nnext: `mezza set NAME --guard-dest N`, with the number of `mezza guard dest add`"
         ),
     );
+    Ok(Exit::Done)
+}
+
+/// Leaves the guard through the running node.
+///
+/// # Errors
+/// Exit code 1 if no guard is joined, 69 without a running node.
+pub(super) fn leave_guard(context: &CliContext) -> Result<Exit, Fault> {
+    context.client()?.act("POST", "/v1/guard/leave")?;
+    let text = "no guard is used any more; contacts with a destination are not dialled until you join one again\n\
+                next: `mezza set NAME --guard-dest none` reaches a contact without a guard";
+    context.out.print_either(&json!({ "event": "left" }), text);
     Ok(Exit::Done)
 }
 
