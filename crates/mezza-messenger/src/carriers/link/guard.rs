@@ -141,7 +141,9 @@ impl Link {
             // The guard requires the points that were sent to it (GUARD-22).
             Some(guard) if guard.key == key => guard.address = address,
             before => {
-                before.iter().for_each(|guard| guard.drop_coins(ctx));
+                if let Some(before) = before {
+                    before.drop_coins(ctx);
+                }
                 *before = Some(LinkGuard::new(address, key));
             }
         }
