@@ -15,21 +15,32 @@ impl<P: Port> Turn<'_, P> {
     /// Hands over all parcels that are ready, oldest first.
     pub(super) fn hand_over_parcels(&mut self) {
         for id in self.device.outbox.ready_parcels(self.ctx.now) {
-            // The level is recorded at handover, as the lowest level that protected the parcel.
-            if self.offer_parcel(id) == Some(Handover::Out) {
-                let parcel = self.device.outbox.parcel(id);
-                let level =
-                    parcel.map_or(0, |parcel| self.device.carrier_level(parcel, self.ctx.now));
-                self.device.outbox.mark_out(id, level, self.ctx.now, self.ctx.effects);
-                if let Some(note) = self.device.outbox.parcel(id).and_then(|parcel| parcel.note) {
-                    self.device.threads.set_wait_reason(
-                        note,
-                        WaitReason::Sending,
-                        self.ctx.effects,
-                    );
+            let why = match self.offer_parcel(id) {
+                // The level is recorded at handover, as the lowest level that protected the parcel.
+                Some(Handover::Out) => {
+                    let parcel = self.device.outbox.parcel(id);
+                    let level =
+                        parcel.map_or(0, |parcel| self.device.carrier_level(parcel, self.ctx.now));
+                    self.device.outbox.mark_out(id, level, self.ctx.now, self.ctx.effects);
+                    Some(WaitReason::Sending)
                 }
+                Some(Handover::Waits) => self.find_trouble(id),
+                None => None,
+            };
+            let note = self.device.outbox.parcel(id).and_then(|parcel| parcel.note);
+            if let Some((note, why)) = note.zip(why) {
+                self.device.threads.set_wait_reason(note, why, self.ctx.effects);
             }
         }
+    }
+
+    /// Returns why the carrier of a sealed parcel is not up. It may have gone down after it took the
+    /// parcel.
+    fn find_trouble(&self, id: ParcelId) -> Option<WaitReason> {
+        let Components { profile, contacts, sessions, outbox, carriers, .. } = &*self.device;
+        let parcel = outbox.parcel(id)?;
+        let to = collect_facts(contacts, profile, sessions, outbox, parcel.contact)?;
+        carriers.carrier(parcel.route.carrier)?.state(Some(&to), self.ctx.now)?.up.err()
     }
 
     /// Offers a parcel to the carrier of its route. Returns `None` if the parcel, its contact or

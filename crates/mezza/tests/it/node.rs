@@ -8,7 +8,7 @@ use mezza_messenger::card::RelayKey;
 use mezza_messenger::{CarrierSet, Device};
 use nix::sys::signal::Signal;
 
-use crate::program::{CHECKED, Program, free_port, json, mezza, ok, passphrase, until};
+use crate::program::{CHECKED, Program, free_port, health, json, mezza, ok, passphrase, until};
 
 /// A home with an identity and a relay that nobody runs; notes to itself cannot leave.
 pub fn lonely() -> (tempfile::TempDir, std::path::PathBuf, String) {
@@ -211,7 +211,7 @@ fn node_25_slow_the_devices_of_a_demonstration_pair_once_and_disturb_no_other_on
     assert_ne!(link(&one)["address"], link(&two)["address"]);
     // Carriers and health show the link, and a new contact of the user goes over the relay.
     assert!(ok(&homes[0], &["carriers"]).contains("link"));
-    assert!(ok(&homes[0], &["doctor"]).contains("a paired device is connected"));
+    assert!(health(&homes[0]).contains("a paired device is connected"));
     drop(one);
     let again = Program::demonstration(&homes[0]);
     assert!(link(&again)["digits"].is_null(), "{}", again.out());

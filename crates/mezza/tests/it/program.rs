@@ -95,6 +95,11 @@ pub fn mixnet_status(home: &Path) -> serde_json::Value {
     value
 }
 
+/// What `doctor` prints, whatever its exit code: its line about the disk depends on what else uses it.
+pub fn health(home: &Path) -> String {
+    String::from_utf8(mezza(home, &["doctor"]).stdout).unwrap()
+}
+
 /// A port that was free a moment ago.
 pub fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()

@@ -378,6 +378,21 @@ fn guard_56_a_refusal_of_the_guard_is_the_reason() {
 }
 
 #[test]
+fn guard_56_a_note_that_was_on_its_way_shows_the_guard_too() {
+    let mut cable = Cable::guarded();
+    cable.set_mute(true);
+    let note = cable.say(0, "it is lost on the way");
+    assert_eq!(cable.state(0, note), NoteState::Queued(WaitReason::Sending));
+    cable.set_guard_down(true);
+    cable.pass(5 * Time::SECOND_MS);
+    assert_eq!(cable.state(0, note), NoteState::Queued(WaitReason::Guard));
+    cable.set_mute(false);
+    cable.set_guard_down(false);
+    cable.pass(75 * Time::SECOND_MS);
+    assert_eq!(cable.state(0, note), NoteState::Delivered);
+}
+
+#[test]
 fn guard_61_after_leaving_the_guard_nothing_is_dialled_until_the_user_says_how() {
     let mut cable = Cable::guarded();
     let refused = cable.try_link(1, LinkReport::LeaveGuard);

@@ -16,7 +16,7 @@ use nix::sys::signal::Signal;
 use serde_json::Value;
 
 use crate::link::contacts::{ANN, BEN, World};
-use crate::program::{Program, free_port, json, mezza, ok, passphrase, until};
+use crate::program::{Program, free_port, health, json, mezza, ok, passphrase, until};
 
 /// Two homes on loopback, a guard between them, and a count of the connections around it.
 struct GuardedWorld {
@@ -113,8 +113,7 @@ impl GuardedWorld {
 
     /// The line of the link in the health report of Ann's node.
     fn health(&self) -> String {
-        let output = mezza(self.world.home(ANN), &["doctor"]);
-        String::from_utf8_lossy(&output.stdout).into_owned()
+        health(self.world.home(ANN))
     }
 }
 
