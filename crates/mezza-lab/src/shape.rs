@@ -72,7 +72,7 @@ impl Claim {
         let holds = keeps == [true; 3];
         let is_undecided = !holds && keeps.contains(&true);
         let found = format_both(value, side, limit);
-        let found = format!("{found}; in the rounds {low:.2} to {high:.2}");
+        let found = format!("{found}; in the undisturbed rounds {low:.2} to {high:.2}");
         Self { is_undecided, ..Self::is(text, found, holds) }
     }
 
@@ -153,7 +153,7 @@ mod tests {
         assert_eq!(verdict(above(spread(1.2, 1.1, 1.3))), (true, false));
         assert_eq!(verdict(above(spread(1.2, 0.9, 1.3))), (false, false));
         let line = below(spread(0.9, 0.8, 1.05)).format_line();
-        assert_eq!(line, "shape  OPEN   a: 0.90 (must be below 1); in the rounds 0.80 to 1.05");
+        assert_eq!(line, "shape  OPEN   a: 0.90 (must be below 1); in the undisturbed rounds 0.80 to 1.05");
     }
 
     #[test]
