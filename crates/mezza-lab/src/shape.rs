@@ -153,7 +153,10 @@ mod tests {
         assert_eq!(verdict(above(spread(1.2, 1.1, 1.3))), (true, false));
         assert_eq!(verdict(above(spread(1.2, 0.9, 1.3))), (false, false));
         let line = below(spread(0.9, 0.8, 1.05)).format_line();
-        assert_eq!(line, "shape  OPEN   a: 0.90 (must be below 1); in the undisturbed rounds 0.80 to 1.05");
+        assert_eq!(
+            line,
+            "shape  OPEN   a: 0.90 (must be below 1); in the undisturbed rounds 0.80 to 1.05"
+        );
     }
 
     #[test]

@@ -95,7 +95,8 @@ pub fn mixnet_status(home: &Path) -> serde_json::Value {
     value
 }
 
-/// What `doctor` prints, whatever its exit code: its line about the disk depends on what else uses it.
+/// Returns what `doctor` prints, whatever its exit code: its line about the disk depends on what else
+/// uses it.
 pub fn health(home: &Path) -> String {
     String::from_utf8(mezza(home, &["doctor"]).stdout).unwrap()
 }
