@@ -97,7 +97,7 @@ async fn join_guard(
 #[utoipa::path(post, path = "/v1/guard/leave",
     responses((status = 204), (status = 409, body = json::Problem)))]
 async fn leave_guard(State(web): State<Web>) -> Result<StatusCode, Refused> {
-    web.node.ask(|shell| shell.leave_guard()).await?;
+    web.node.ask(NodeShell::leave_guard).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
