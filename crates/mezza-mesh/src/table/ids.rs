@@ -378,8 +378,9 @@ impl Ids {
         }
         let over = self.share(part, from) + bytes > quarter;
         if part != Part::Short {
-            let oldest = self.oldest_of(part, from, cur);
-            return over && oldest.is_none_or(|(tick, ..)| facts.tick.min(cur) < tick);
+            // The search for the oldest cell reads the whole store.
+            let is_older = |(tick, ..): (u32, u64, Slot)| facts.tick.min(cur) < tick;
+            return over && self.oldest_of(part, from, cur).is_none_or(is_older);
         }
         over || (is_long(part, facts) && self.long_bytes + bytes > quarter)
     }
