@@ -58,9 +58,11 @@ pub struct DemoNetwork {
 /// Interval, request time, lead, collection time and `mix_limit` of a service, milliseconds.
 pub type Times = [u32; 5];
 
+/// The whole network shares a machine with other programs, and often just two cores: a round that is
+/// twice as fast costs twice as much and misses its deadlines as soon as a compiler runs.
 const fn demo_times(service: Service) -> Times {
     match service {
-        Service::Conversation => [500, 100, 200, 250, 2_000],
+        Service::Conversation => [1_000, 200, 400, 500, 2_000],
         Service::Call => [2_000, 200, 400, 500, 2_000],
         Service::Invitation => [5_000, 200, 400, 500, 3_000],
     }

@@ -24,10 +24,10 @@ const GLANCE: Duration = Duration::from_millis(10);
 /// How long the exchanges over relay, link, mixnet and mesh may take. Calling echo in the mixnet
 /// takes several rounds, and a cell of the mesh waits for the beacons of the other node.
 pub(super) const PATIENCES: [Duration; 4] = [
-    Duration::from_secs(30),
-    Duration::from_secs(30),
     Duration::from_secs(60),
     Duration::from_secs(60),
+    Duration::from_secs(120),
+    Duration::from_secs(120),
 ];
 /// The text of the note.
 const TEXT: &str = "Hello echo, do you read me?";

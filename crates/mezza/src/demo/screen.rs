@@ -68,7 +68,7 @@ impl<'a> Screen<'a> {
     /// Prints that the demonstration's mixnet runs.
     pub(super) fn show_network(&self) {
         let text = format!(
-            "mixnet   {} servers and an entry, a round every 500 ms   DEMO NOISE: it hides nothing",
+            "mixnet   {} servers and an entry, a round every second   DEMO NOISE: it hides nothing",
             demo::MIXES
         );
         self.print_both(&json!({ "event": "mixnet", "mixes": demo::MIXES, "demo": true }), &text);
