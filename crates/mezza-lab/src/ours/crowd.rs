@@ -272,7 +272,7 @@ fn share_of_count(some: usize, all: usize) -> f64 {
 
 /// Returns a quotient of counts; the divisor is at least 1.
 #[expect(clippy::cast_precision_loss, reason = "counts of devices, messages and bytes")]
-fn quotient_of_counts(some: u64, all: u64) -> f64 {
+pub fn quotient_of_counts(some: u64, all: u64) -> f64 {
     some as f64 / all.max(1) as f64
 }
 

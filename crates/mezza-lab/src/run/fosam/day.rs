@@ -10,7 +10,7 @@ use super::{MESSAGES, Size, begin_report};
 use crate::bench::Bench;
 use crate::machine::resident_bytes;
 use crate::ours::crowd::liars::Liar;
-use crate::ours::crowd::{Moves, Scene};
+use crate::ours::crowd::{Moves, Scene, quotient_of_counts};
 use crate::run::experiment::Report;
 use crate::shape::Claim;
 use crate::terminal::print_line;
@@ -133,12 +133,6 @@ fn add_claims(report: &mut Report, all: &[Hour]) {
     let most = all.iter().map(|hour| hour.mib).fold(f64::NAN, f64::max);
     let text = "memory of the crowd's process after the first hour, at most, MiB more";
     report.shapes.push(Claim::below(text, most - first, MORE_MIB));
-}
-
-/// Returns a quotient of counts; the divisor is at least 1.
-#[expect(clippy::cast_precision_loss, reason = "counts of messages")]
-fn quotient_of_counts(some: u64, all: u64) -> f64 {
-    some as f64 / all.max(1) as f64
 }
 
 #[cfg(test)]

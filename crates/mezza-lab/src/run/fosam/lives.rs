@@ -10,7 +10,7 @@ use super::{Size, begin_report, map_seeds};
 use crate::bench::Bench;
 use crate::clock::median;
 use crate::ours::crowd::liars::{Liar, LiarShare};
-use crate::ours::crowd::{Moves, Scene};
+use crate::ours::crowd::{Moves, Scene, quotient_of_counts};
 use crate::run::experiment::Report;
 use crate::shape::Claim;
 
@@ -238,12 +238,6 @@ fn add_claims(report: &mut Report, table: &Table) {
     ));
     let least = table.iter().flatten().map(|row| row[HALF_DAY]).fold(f64::INFINITY, f64::min);
     report.shapes.push(Claim::above("half a day in every row, the least, %", least, 80.0));
-}
-
-/// Returns a quotient of counts; the divisor is at least 1.
-#[expect(clippy::cast_precision_loss, reason = "counts of messages")]
-fn quotient_of_counts(some: u64, all: u64) -> f64 {
-    some as f64 / all.max(1) as f64
 }
 
 #[cfg(test)]
