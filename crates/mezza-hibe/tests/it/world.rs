@@ -242,7 +242,7 @@ fn hibe_23_slow_nothing_below_the_floor_opens_whatever_happens() {
 
 #[test]
 fn hibe_83_slow_exactly_what_is_not_erased_of_each_life_opens() {
-    judge_disk(Shape::TestLives, 100);
+    judge_disk(Shape::TestLives, 40);
 }
 
 /// An envelope with what its carrier names.

@@ -16,7 +16,7 @@ use nix::unistd::Pid;
 
 /// How long anything may take here: loaded machines are slow, and a line that broke often pauses
 /// for as long as 72 s.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// The carriers that `up` checks, in this order.
 pub const CHECKED: [&str; 4] = ["relay", "link", "mixnet", "mesh"];

@@ -14,7 +14,7 @@ use tokio::time::timeout;
 use tokio_rustls::client::TlsStream;
 
 /// How long anything may take here; loaded machines are slow.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// One connection with the entry.
 pub struct Guest {
