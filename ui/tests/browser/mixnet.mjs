@@ -200,7 +200,7 @@ export const a_file_is_refused_before_anything_is_sent_with_its_size_and_time = 
     const notice = page.locator('.notice').filter({ hasText: 'Not sent: holiday.jpg, 2.4 MB' });
     await notice.waitFor();
     const words = await notice.textContent();
-    assert.match(words, /10,670 cells of 225 bytes, one in each round, at least 89 minutes/);
+    assert.match(words, /10,670 cells of 225 bytes, one in each round, at least 3 hours/);
     assert.match(words, /at most 8,192 bytes in a note; a mixnet message is 40 cells, 8,998 bytes/);
     assert.match(words, /No carrier of this conversation accepts a text of this size/);
     await notice.getByRole('button', { name: 'Dismiss' }).click();
@@ -221,7 +221,7 @@ export const a_text_that_no_allowed_carrier_takes_is_refused_in_the_composer = a
   const posted = [];
   page.on('request', (request) => request.method() === 'POST' && request.url().endsWith('/notes') && posted.push(request.url()));
   await entry.fill('x'.repeat(9_001));
-  await page.getByText(/^Too long for one note: 9,001 bytes\. Split it in two\. Over the mixnet: 41 cells of 225 bytes, one in each round, at least 21 seconds\./).waitFor();
+  await page.getByText(/^Too long for one note: 9,001 bytes\. Split it in two\. Over the mixnet: 41 cells of 225 bytes, one in each round, at least 41 seconds\./).waitFor();
   await page.keyboard.press('Enter');
   for (const viewport of [PHONE, WIDE]) {
     await page.setViewportSize(viewport);
