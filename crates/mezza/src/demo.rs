@@ -142,7 +142,7 @@ async fn run_demonstration(
     let relay = DemoRelay::start(context, settings, true).await?;
     screen.show_relay(&relay, context);
     let network = demo::start_network(&context.home).await?;
-    screen.show_network();
+    screen.show_network(&network);
     let mesh = DemoMesh::start(&context.home, &echo_home)?;
     let observer = Arc::new(Observer::new(serve::watched_files(&context.home)));
     let person = Means { mesh: mesh.of_person(), link: None, observer: Some(observer) };

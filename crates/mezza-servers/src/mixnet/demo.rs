@@ -51,6 +51,9 @@ pub struct DemoFiles(PathBuf);
 pub struct DemoNetwork {
     /// The link that clients join it with.
     pub uri: NetworkUri,
+    /// From one round of conversations to the next, milliseconds. A demonstration of an older version
+    /// keeps the interval of its signed config.
+    pub interval_ms: u32,
     servers: Vec<server::ServerHandle>,
     stop: watch::Sender<bool>,
 }
@@ -58,8 +61,8 @@ pub struct DemoNetwork {
 /// Interval, request time, lead, collection time and `mix_limit` of a service, milliseconds.
 pub type Times = [u32; 5];
 
-/// The whole network shares a machine with other programs, and often just two cores: a round that is
-/// twice as fast costs twice as much and misses its deadlines as soon as a compiler runs.
+/// All servers, two clients and other programs share a machine, often with two cores. Rounds of 500 ms
+/// took a fifth of a core in a debug build, and missed their deadlines beside compilers.
 const fn demo_times(service: Service) -> Times {
     match service {
         Service::Conversation => [1_000, 200, 400, 500, 2_000],
@@ -261,7 +264,9 @@ pub async fn start_from_files(files: &DemoFiles) -> Result<DemoNetwork, Fault> {
         metrics: 0,
     };
     servers.push(entry::start(options, stopped).await?);
-    Ok(DemoNetwork { uri: files.make_uri()?, servers, stop })
+    let interval_ms =
+        config.find_policy(Service::Conversation).map_or(0, |(_, policy)| policy.interval_ms);
+    Ok(DemoNetwork { uri: files.make_uri()?, interval_ms, servers, stop })
 }
 
 impl DemoNetwork {
@@ -275,5 +280,26 @@ impl DemoNetwork {
             server.wait().await?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_network_of_an_older_version_says_its_own_interval() {
+        let folder = tempfile::tempdir().unwrap();
+        let files = DemoFiles::load_or_make(&folder.path().join("mixnet")).unwrap();
+        let mut config = network::read_config(&files.config_path()).unwrap().config().clone();
+        let (at, _) = config.find_policy(Service::Conversation).unwrap();
+        config.services[usize::from(at)].interval_ms = 700;
+        let mut signed = SignedConfig::new(config);
+        let guardian = ServerKey::load(&files.key_path("guardian")).unwrap();
+        signed.add_signature(SignatureSet::Own, 0, &guardian.signer());
+        private::replace(&files.config_path(), &signed.encode()).unwrap();
+        let network = start_from_files(&files).await.unwrap();
+        assert_eq!(network.interval_ms, 700);
+        network.stop().await.unwrap();
     }
 }

@@ -9,7 +9,7 @@ use crate::faces::cli::args::UpArgs;
 use crate::faces::cli::{CliContext, show};
 use crate::faces::served::ServedNode;
 use mezza_host::api::Fault;
-use mezza_servers::mixnet::demo;
+use mezza_servers::mixnet::demo::{DemoNetwork, MIXES};
 
 /// Prints what has started.
 pub(super) struct Screen<'a> {
@@ -66,12 +66,14 @@ impl<'a> Screen<'a> {
     }
 
     /// Prints that the demonstration's mixnet runs.
-    pub(super) fn show_network(&self) {
+    pub(super) fn show_network(&self, network: &DemoNetwork) {
+        let interval_ms = network.interval_ms;
         let text = format!(
-            "mixnet   {} servers and an entry, a round every second   DEMO NOISE: it hides nothing",
-            demo::MIXES
+            "mixnet   {MIXES} servers and an entry, a round every {interval_ms} ms   DEMO NOISE: it hides nothing"
         );
-        self.print_both(&json!({ "event": "mixnet", "mixes": demo::MIXES, "demo": true }), &text);
+        let value =
+            json!({ "event": "mixnet", "mixes": MIXES, "interval_ms": interval_ms, "demo": true });
+        self.print_both(&value, &text);
     }
 
     /// Prints that both devices are in a mesh, or why they are not.
