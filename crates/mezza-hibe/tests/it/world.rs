@@ -242,6 +242,7 @@ fn hibe_23_slow_nothing_below_the_floor_opens_whatever_happens() {
 
 #[test]
 fn hibe_83_slow_exactly_what_is_not_erased_of_each_life_opens() {
+    // A seed of three lives takes four times as long as one of a single life: 2.8 s and 0.64 s.
     judge_disk(Shape::TestLives, 40);
 }
 
