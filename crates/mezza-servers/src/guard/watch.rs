@@ -20,7 +20,7 @@ use mezza_seka::wire::{Ke1, Ke2};
 
 use super::table::ENCODING;
 
-pub use relay::{WatchCounts, WatchHop, WatchOptions, run_watch};
+pub use relay::{ListeningWatch, WatchCounts, WatchHop, WatchOptions};
 
 /// Keys that are remembered: made on the inside and not yet on the wire, and seen on the wire.
 const KEYS_MAX: usize = 65_536;

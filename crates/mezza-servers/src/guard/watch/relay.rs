@@ -91,25 +91,41 @@ impl Direction {
     }
 }
 
-/// Relays both sides of a guard until `stop` turns true. Returns the counts.
-///
-/// # Errors
-/// Exit code 69 if an address cannot be listened on.
-pub async fn run_watch(
-    options: WatchOptions,
-    mut stop: watch::Receiver<bool>,
-) -> Result<WatchCounts, Fault> {
-    let WatchOptions { inside, wire, pairings, report } = options;
-    let watch = GuardWatch::new(pairings);
-    let shared = Arc::new(Mutex::new(Shared { watch, findings: 0, report }));
-    let inside =
-        tokio::spawn(serve_hop(bind(&inside).await?, inside, GuardSide::Inside, shared.clone()));
-    let wire = tokio::spawn(serve_hop(bind(&wire).await?, wire, GuardSide::Wire, shared.clone()));
-    let _ = stop.wait_for(|stop| *stop).await;
-    inside.abort();
-    wire.abort();
-    let shared = shared.lock().unwrap_or_else(PoisonError::into_inner);
-    Ok(WatchCounts { compared: shared.watch.compared, findings: shared.findings })
+/// A watchdog that listens on both sides of a guard.
+pub struct ListeningWatch {
+    inside: (TcpListener, WatchHop),
+    wire: (TcpListener, WatchHop),
+    shared: SharedWatch,
+}
+
+impl ListeningWatch {
+    /// Listens on both sides. Connections wait until [`ListeningWatch::run`].
+    ///
+    /// # Errors
+    /// Exit code 69 if an address cannot be listened on.
+    pub async fn listen(options: WatchOptions) -> Result<Self, Fault> {
+        let WatchOptions { inside, wire, pairings, report } = options;
+        let watch = GuardWatch::new(pairings);
+        let shared = Arc::new(Mutex::new(Shared { watch, findings: 0, report }));
+        let inside = (bind(&inside).await?, inside);
+        let wire = (bind(&wire).await?, wire);
+        Ok(Self { inside, wire, shared })
+    }
+
+    /// Relays both sides until `stop` turns true. Returns the counts.
+    pub async fn run(self, mut stop: watch::Receiver<bool>) -> WatchCounts {
+        let Self { inside, wire, shared } = self;
+        let serve = |(listener, hop), side| {
+            tokio::spawn(serve_hop(listener, hop, side, Arc::clone(&shared)))
+        };
+        let tasks = [serve(inside, GuardSide::Inside), serve(wire, GuardSide::Wire)];
+        let _ = stop.wait_for(|stop| *stop).await;
+        for task in tasks {
+            task.abort();
+        }
+        let shared = shared.lock().unwrap_or_else(PoisonError::into_inner);
+        WatchCounts { compared: shared.watch.compared, findings: shared.findings }
+    }
 }
 
 async fn bind(hop: &WatchHop) -> Result<TcpListener, Fault> {

@@ -15,7 +15,7 @@ use mezza_host::api::{Exit, Fault};
 use mezza_host::process::home::private;
 use mezza_host::process::memory;
 use mezza_host::process::stop::until_stopped;
-use mezza_servers::guard::watch::{Finding, WatchHop, WatchOptions, run_watch};
+use mezza_servers::guard::watch::{Finding, ListeningWatch, WatchHop, WatchOptions};
 
 /// Relays both sides of a guard until Ctrl-C. The exit code is 1 if the guard broke a rule.
 ///
@@ -49,15 +49,15 @@ pub(super) fn watch_guard(out: Out, asked: &GuardWatchArgs) -> Result<Exit, Faul
     };
     let counts = block_on(two_threads(), async {
         let (stop, stopped) = watch::channel(false);
-        let running = run_watch(options, stopped);
+        let running = ListeningWatch::listen(options).await?.run(stopped);
         tokio::pin!(running);
         out.print_either(&json!({ "event": "watching" }), "watching the guard");
         tokio::select! {
-            ended = &mut running => ended,
+            ended = &mut running => Ok(ended),
             signal = until_stopped(stop.subscribe()) => {
                 signal?;
                 let _ = stop.send(true);
-                running.await
+                Ok(running.await)
             }
         }
     })?;
