@@ -204,11 +204,22 @@ pub fn free_ports(count: usize) -> Result<Vec<u16>, Fault> {
     Ok(held.into_iter().map(|(port, _)| port).collect())
 }
 
-fn listen_address(server: &Server) -> Result<SocketAddr, Fault> {
-    server.address.parse().map_err(|_| {
+/// Returns the address of a server, which is in the signed config. The clients of the network know it,
+/// so another port would not do.
+///
+/// # Errors
+/// Exit code 75 if another program uses the port, 78 if this machine does not have the address.
+fn free_address(server: &Server) -> Result<SocketAddr, Fault> {
+    let address: SocketAddr = server.address.parse().map_err(|_| {
         let text = "the demo network's config names no address of this machine";
         Fault::new(Exit::Config, text, "remove its folder, and a new one is made")
-    })
+    })?;
+    TcpListener::bind(address).map_err(|error| {
+        let text = format!("the demo network cannot listen on {address}: {error}");
+        let next = "end the program that uses this port, or begin anew with `mezza up --remove`";
+        Fault::new(Exit::Busy, text, next)
+    })?;
+    Ok(address)
 }
 
 /// Starts the demo network of a home: three mixes, entry and bucket store as tasks of this process.
@@ -234,7 +245,7 @@ pub async fn start_from_files(files: &DemoFiles) -> Result<DemoNetwork, Fault> {
             bucket::BucketServerOptions {
                 network: files.load_network()?,
                 key: ServerKey::load(&files.key_path("bucket"))?,
-                listen: listen_address(&config.bucket)?,
+                listen: free_address(&config.bucket)?,
                 dir: files.buckets(),
                 metrics: 0,
             },
@@ -247,7 +258,7 @@ pub async fn start_from_files(files: &DemoFiles) -> Result<DemoNetwork, Fault> {
         let options = mix::MixServerOptions {
             network: files.load_network()?,
             key: ServerKey::load(&path)?,
-            listen: listen_address(&mix.server)?,
+            listen: free_address(&mix.server)?,
             floor: NoiseFloor::None,
             threads: 1,
             signed: Signed::open_beside(&path)?,
@@ -258,7 +269,7 @@ pub async fn start_from_files(files: &DemoFiles) -> Result<DemoNetwork, Fault> {
     let options = entry::EntryServerOptions {
         network: files.load_network()?,
         key: ServerKey::load(&files.key_path("entry"))?,
-        listen: listen_address(&config.coordinator)?,
+        listen: free_address(&config.coordinator)?,
         per_prefix: 0,
         once: false,
         metrics: 0,
@@ -286,6 +297,18 @@ impl DemoNetwork {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn a_port_that_another_program_uses_is_named_with_what_helps() {
+        let folder = tempfile::tempdir().unwrap();
+        let files = DemoFiles::load_or_make(&folder.path().join("mixnet")).unwrap();
+        let signed = network::read_config(&files.config_path()).unwrap();
+        let taken = &signed.config().mixes[1].server.address;
+        let _other = TcpListener::bind(taken).unwrap();
+        let fault = start_from_files(&files).await.err().unwrap();
+        assert_eq!(fault.code, Exit::Busy);
+        assert!(fault.text.contains(taken) && fault.next.contains("up --remove"), "{fault}");
+    }
 
     #[tokio::test]
     async fn a_network_of_an_older_version_says_its_own_interval() {
