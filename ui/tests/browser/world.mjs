@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 
-const START_MS = 120_000;
+const START_MS = 300_000;
 /** Carriers that `up` checks: relay, link, mixnet, mesh. */
 const CHECKS = 4;
 /** How long the tests wait for what must come, ms. Long enough that only what never comes fails by it. */

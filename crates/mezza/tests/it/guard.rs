@@ -111,7 +111,7 @@ fn guard_50_a_client_shakes_hands_through_a_guard_that_is_killed_again_and_again
     for round in 0..4 {
         assert!(keys.insert(bench.handshake()), "a coin was used twice");
         // A key is made, and the guard dies before the frame with it leaves.
-        let dialled = bench.client.dial(bench.address, bench.dest).unwrap();
+        let dialled = bench.client.dial_patiently(bench.address, bench.dest);
         let abandoned = dialled.public();
         bench.stop(Signal::SIGKILL);
         bench.client.close(dialled.conn);
@@ -119,7 +119,7 @@ fn guard_50_a_client_shakes_hands_through_a_guard_that_is_killed_again_and_again
         if round % 2 == 0 {
             bench.client.restart();
         }
-        let dialled = bench.client.dial(bench.address, bench.dest).unwrap();
+        let dialled = bench.client.dial_patiently(bench.address, bench.dest);
         assert_eq!(dialled.public(), abandoned, "the same coin comes back");
         let own = bench.client.exchange(&mut bench.end, dialled);
         assert!(keys.insert(bench.check_agreed(own)), "a coin was used twice");
@@ -135,7 +135,7 @@ fn guard_50_a_client_shakes_hands_through_a_guard_that_is_killed_again_and_again
 fn guard_26_a_client_that_chooses_its_key_itself_gets_nothing_through() {
     let mut bench = Bench::new();
     bench.handshake();
-    let mut dialled = bench.client.dial(bench.address, bench.dest).unwrap();
+    let mut dialled = bench.client.dial_patiently(bench.address, bench.dest);
     let first = bench.end.begin(EphemeralKey::random::<PortableBackend>(&mut OsRng));
     dialled.socket.write_all(&first).unwrap();
     assert_eq!(read_frame(&mut dialled.socket), None, "the guard closes the connection");
@@ -208,7 +208,7 @@ fn guard_49_the_owner_blocks_a_destination_and_resets_a_slot_of_a_running_guard(
     ok(&bench.home(), &["guard", "dest", "unblock", "1"]);
     bench.handshake();
     // A client that lost its state offers another point for a slot that has one.
-    let dialled = bench.client.dial(bench.address, bench.dest).unwrap();
+    let dialled = bench.client.dial_patiently(bench.address, bench.dest);
     bench.client.close(dialled.conn);
     drop(dialled);
     bench.client.rows.clear();
@@ -238,7 +238,7 @@ fn guard_34_files_are_private_and_the_log_has_no_address() {
     for file in ["coin.key", "ledger", "peers.toml", "guard.toml"] {
         assert_eq!(mode(&folder.join(file)), 0o600, "{file}");
     }
-    let mut dialled = bench.client.dial(bench.address, bench.dest).unwrap();
+    let mut dialled = bench.client.dial_patiently(bench.address, bench.dest);
     dialled.socket.write_all(&[9; 9]).unwrap();
     assert_eq!(read_frame(&mut dialled.socket), None);
     until("the count", || bench.status()["refused"] == 1);
@@ -286,7 +286,7 @@ fn start_watch(bench: &Bench, inside: u16, wire: u16, responder: u16) -> Program
     let args = ["guard", "watch", "--inside", &inside, "--guard", &guard, "--wire", &wire];
     let args = [&args[..], &["--to", &to, "--code-file", code]].concat();
     let watch = Program::start(&bench.folder.path().join("watch"), &args, &[]);
-    until("the watchdog", || TcpStream::connect(&wire).is_ok());
+    until("the watchdog", || watch.out().contains("watching the guard"));
     watch
 }
 
