@@ -139,7 +139,7 @@ async fn run_demonstration(
     context.home.mark_as_demonstration()?;
     let echo_home = context.home.echo();
     echo_home.make_folders()?;
-    let relay = DemoRelay::start(context, settings, true).await?;
+    let relay = DemoRelay::start(relay_config(&context.home, settings)?, true).await?;
     screen.show_relay(&relay, context);
     let network = demo::start_network(&context.home).await?;
     screen.show_network(&network);
@@ -198,7 +198,7 @@ async fn check_carriers(screen: &Screen<'_>, parties: Parties<'_>, has_mesh: boo
     let Parties { person, echo, contact } = parties;
     let [relay, link, mixnet, mesh] = CHECKED;
     let is_proven = async |carrier, patience| {
-        let proof = check::exchange_notes(person, contact, carrier, patience).await;
+        let proof = check::exchange_notes(parties, carrier, patience).await;
         screen.show_check(&proof);
         proof.is_ok()
     };
@@ -225,7 +225,7 @@ async fn run_own(
 ) -> Result<Exit, Fault> {
     let screen = Screen::new(context, args);
     let relay = if context.home.relay().join("mail.db").exists() {
-        Some(DemoRelay::start(context, settings, false).await?)
+        Some(DemoRelay::start(relay_config(&context.home, settings)?, false).await?)
     } else {
         None
     };
@@ -351,8 +351,7 @@ struct DemoRelay {
 
 impl DemoRelay {
     /// Starts the relay on its port; a demonstration takes the next free one (NODE-3).
-    async fn start(context: &CliContext, settings: &Settings, roam: bool) -> Result<Self, Fault> {
-        let config = relay_config(&context.home, settings)?;
+    async fn start(config: RelayConfig, roam: bool) -> Result<Self, Fault> {
         let (stop, stopped) = watch::channel(false);
         let handle = Self::start_listening(config, roam, &stopped).await?;
         let address = handle.address();

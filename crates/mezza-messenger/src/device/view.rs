@@ -9,8 +9,8 @@ use mezza_ratchet::safety;
 use super::Components;
 use crate::carriers::{Bundles, Carrier, Port, Routing};
 use crate::contacts::Contact;
-use crate::evidence::NoteState;
-use crate::io::{CarrierId, ContactId, DeliveryProblem, NoteId};
+use crate::evidence::{NoteState, WaitReason};
+use crate::io::{CarrierId, ContactId, DeliveryProblem, Missing, NoteId, RouteTerms};
 use crate::name::looks_like;
 use crate::threads::StoredNote;
 use crate::view::{
@@ -187,6 +187,27 @@ impl<P: Port> Components<P> {
             Some(CarrierEstimate { carrier, caps, up, fits, pieces })
         };
         self.carriers.collect_all(estimate)
+    }
+
+    /// Returns the reason why a note to this contact would wait now if only this carrier were
+    /// allowed. `None` if it would leave, or if only keys for its session are missing. The carrier
+    /// prepares nothing, so relay and mesh may name a reason that a note would remove.
+    pub(super) fn would_wait(
+        &self,
+        id: ContactId,
+        carrier: CarrierId,
+        now: Time,
+    ) -> Option<WaitReason> {
+        let (Some(contact), Some(to)) = (self.contacts.get(id), self.contact_facts(id)) else {
+            return Some(WaitReason::Keys);
+        };
+        let Some(one) = self.carriers.carrier(carrier) else { return Some(WaitReason::NoCarrier) };
+        let policy = &contact.policy;
+        let terms = RouteTerms { pin: policy.level_min, is_user_note: true, life: policy.life };
+        match one.select_route(&to, terms, now) {
+            Err(Missing::Wait(why)) => Some(why),
+            Ok(_) | Err(Missing::Session | Missing::First(_)) => None,
+        }
     }
 
     /// Returns the effects of removing a carrier on the notes and contacts that it serves (MSG-97).

@@ -117,7 +117,10 @@ async fn wait_for_listener(echo: &NodeHandle) -> Result<SocketAddr, Fault> {
 }
 
 /// Returns the person as a contact of echo: the one with the same safety number.
-async fn find_person(
+///
+/// # Errors
+/// Echo does not know the person yet, or a vault is locked.
+pub(super) async fn find_person(
     person: &NodeHandle,
     echo: &NodeHandle,
     echo_contact: ContactId,

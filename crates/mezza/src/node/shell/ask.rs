@@ -325,6 +325,16 @@ impl NodeShell {
         self.connections(carrier).iter().any(|road| road.up)
     }
 
+    /// Returns true if a note to a contact would leave now if only this carrier were allowed, see
+    /// [`mezza_messenger::Device::would_wait`].
+    ///
+    /// # Errors
+    /// The vault is locked.
+    pub fn would_leave(&self, contact: ContactId, carrier: CarrierId) -> Result<bool, Refused> {
+        let device = self.unlocked_device()?;
+        Ok(device.would_wait(contact, carrier, self.date()).is_none())
+    }
+
     /// Returns the carriers of a conversation, best first.
     ///
     /// # Errors
