@@ -77,7 +77,8 @@ fn template() -> &'static (Folder, MasterKey) {
     static TEMPLATE: OnceLock<(Folder, MasterKey)> = OnceLock::new();
     TEMPLATE.get_or_init(|| {
         let folder = Folder::empty();
-        let made = Vault::create(&folder.path(), b"pass", Argon2Params::DEMO, noon(), &mut OsRng);
+        let made =
+            Vault::create(&folder.path(), b"pass", Argon2Params::OF_TESTS, noon(), &mut OsRng);
         made.unwrap().close().unwrap();
         let master = head::unlock_master(&folder.path().join(HEAD), b"pass").unwrap();
         (folder, master)
@@ -295,7 +296,14 @@ fn msg_65_slow_a_vault_is_made_whole_or_not_at_all() {
     let folder = Folder::empty();
     let first = [put(1, Retention::Permanent, b"an identity")];
     let make = || {
-        Vault::create_with(&folder.path(), b"pass", Argon2Params::DEMO, &first, noon(), &mut OsRng)
+        Vault::create_with(
+            &folder.path(),
+            b"pass",
+            Argon2Params::OF_TESTS,
+            &first,
+            noon(),
+            &mut OsRng,
+        )
     };
     // The second replaced file is the head; one commit stores the keyring's generation, the other
     // the batch.

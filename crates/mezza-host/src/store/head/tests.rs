@@ -16,7 +16,7 @@ fn made() -> (TempDir, PathBuf, Secret<32>) {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("head");
     let master = MasterKey::draw(&mut OsRng);
-    let head = VaultHeader::seal(&master, OLD, Argon2Params::DEMO, &mut OsRng).unwrap();
+    let head = VaultHeader::seal(&master, OLD, Argon2Params::OF_TESTS, &mut OsRng).unwrap();
     private::replace(&path, &head.encode()).unwrap();
     (folder, path, master.derive("a test"))
 }
@@ -108,7 +108,7 @@ fn is_opened_by(head: &VaultHeader, pass: &str) -> bool {
 fn vault_11_slow_a_passphrase_opens_however_it_is_typed() {
     let master = MasterKey::draw(&mut OsRng);
     for made in FORMS {
-        let cost = Argon2Params::DEMO;
+        let cost = Argon2Params::OF_TESTS;
         let head = VaultHeader::seal(&master, made.as_bytes(), cost, &mut OsRng).unwrap();
         for typed in FORMS {
             assert!(is_opened_by(&head, typed), "{made:?} {typed:?}");
@@ -124,7 +124,7 @@ fn vault_11_a_vault_of_an_older_version_opens_with_what_was_typed_then() {
     let master = MasterKey::draw(&mut OsRng);
     for made in FORMS {
         let pass = made.as_bytes();
-        let cost = Argon2Params::DEMO;
+        let cost = Argon2Params::OF_TESTS;
         let head = VaultHeader::seal_as_typed(&master, pass, cost, &mut OsRng).unwrap();
         assert!(is_opened_by(&head, made), "{made:?}");
     }
