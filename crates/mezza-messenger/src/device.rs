@@ -44,7 +44,6 @@ use mezza_ratchet::SessionSummary;
 use crate::card::{Card, CardError, CardForm, RelayEntry};
 use crate::carriers::{CarrierSet, Port};
 use crate::error::{DeviceError, LoadError};
-use crate::evidence::WaitReason;
 use crate::io::{
     CarrierId, ContactId, Ctx, Due, Effects, Input, NoteId, Output, RecordChange, StoredRecord,
     Unread,
@@ -249,18 +248,6 @@ impl<P: Port> DeviceOver<P> {
         now: Time,
     ) -> Vec<CarrierEstimate> {
         self.components.estimate_carriers(id, text_bytes, now)
-    }
-
-    /// Returns the reason why a note to this contact would wait now if only this carrier were
-    /// allowed. `None` if it would leave, or if only keys for its session are missing. The carrier
-    /// prepares nothing, so relay and mesh may name a reason that a note would remove.
-    pub fn would_wait(
-        &self,
-        contact: ContactId,
-        carrier: CarrierId,
-        now: Time,
-    ) -> Option<WaitReason> {
-        self.components.would_wait(contact, carrier, now)
     }
 
     /// Returns the effects of removing a carrier on the notes and contacts that it serves.

@@ -381,4 +381,8 @@ pub struct CarrierEstimate {
     pub fits: bool,
     /// Number of pieces that the text needs.
     pub pieces: usize,
+    /// The reason why a note would wait now if only this carrier were allowed. `None` if it would
+    /// leave, or if only keys for its session are missing. Relay and mesh prepare a route for a
+    /// note, so they may name a reason that the note would remove.
+    pub waits: Option<WaitReason>,
 }

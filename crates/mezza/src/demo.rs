@@ -209,11 +209,13 @@ async fn check_carriers(screen: &Screen<'_>, parties: Parties<'_>, has_mesh: boo
     // Echo holds the person's card since the first exchange, so the devices can be paired.
     let joined = link::join_devices(person, echo, contact).await;
     screen.show_link(&joined);
+    if joined.is_ok() && !is_proven(link, by_link).await {
+        return false;
+    }
+    check::until_acquainted(parties, mixnet).await;
     // Without a listener there is no link, and without multicast on the loopback interface no
     // mesh, as the screen shows.
-    (joined.is_err() || is_proven(link, by_link).await)
-        && is_proven(mixnet, by_mixnet).await
-        && (!has_mesh || is_proven(mesh, by_mesh).await)
+    is_proven(mixnet, by_mixnet).await && (!has_mesh || is_proven(mesh, by_mesh).await)
 }
 
 /// Serves a home that holds an identity of its user.

@@ -9,7 +9,7 @@ use mezza_ratchet::safety;
 use super::Components;
 use crate::carriers::{Bundles, Carrier, Port, Routing};
 use crate::contacts::Contact;
-use crate::evidence::{NoteState, WaitReason};
+use crate::evidence::NoteState;
 use crate::io::{CarrierId, ContactId, DeliveryProblem, Missing, NoteId, RouteTerms};
 use crate::name::looks_like;
 use crate::threads::StoredNote;
@@ -176,6 +176,8 @@ impl<P: Port> Components<P> {
         let (Some(contact), Some(to)) = (self.contacts.get(id), to) else { return Vec::new() };
         let parcel = self.sessions.message_bytes(id, text_bytes);
         let parcel = parcel.map_or(text_bytes + AROUND_BYTES, |bytes| bytes + 1);
+        let policy = &contact.policy;
+        let terms = RouteTerms { pin: policy.level_min, is_user_note: true, life: policy.life };
         let estimate = |one: &dyn Carrier| {
             let carrier = one.id();
             let crate::io::CarrierState { reached, up, caps } = one.state(Some(&to), now)?;
@@ -184,30 +186,13 @@ impl<P: Port> Components<P> {
                 && contact.policy.carriers.contains(&carrier)
                 && caps.level >= contact.policy.level_min
                 && parcel <= caps.parcel_bytes_max;
-            Some(CarrierEstimate { carrier, caps, up, fits, pieces })
+            let waits = match one.select_route(&to, terms, now) {
+                Err(Missing::Wait(why)) => Some(why),
+                Ok(_) | Err(Missing::Session | Missing::First(_)) => None,
+            };
+            Some(CarrierEstimate { carrier, caps, up, fits, pieces, waits })
         };
         self.carriers.collect_all(estimate)
-    }
-
-    /// Returns the reason why a note to this contact would wait now if only this carrier were
-    /// allowed. `None` if it would leave, or if only keys for its session are missing. The carrier
-    /// prepares nothing, so relay and mesh may name a reason that a note would remove.
-    pub(super) fn would_wait(
-        &self,
-        id: ContactId,
-        carrier: CarrierId,
-        now: Time,
-    ) -> Option<WaitReason> {
-        let (Some(contact), Some(to)) = (self.contacts.get(id), self.contact_facts(id)) else {
-            return Some(WaitReason::Keys);
-        };
-        let Some(one) = self.carriers.carrier(carrier) else { return Some(WaitReason::NoCarrier) };
-        let policy = &contact.policy;
-        let terms = RouteTerms { pin: policy.level_min, is_user_note: true, life: policy.life };
-        match one.select_route(&to, terms, now) {
-            Err(Missing::Wait(why)) => Some(why),
-            Ok(_) | Err(Missing::Session | Missing::First(_)) => None,
-        }
     }
 
     /// Returns the effects of removing a carrier on the notes and contacts that it serves (MSG-97).

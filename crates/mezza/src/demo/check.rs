@@ -73,15 +73,14 @@ pub(super) async fn exchange_notes(
     let node = parties.person;
     let id = contact_id(&parties.contact.id)?;
     let mut live = node.events().listen(None).live;
-    let Ok(ready) = timeout(UP, until_ready(parties, id, carrier)).await else {
+    if timeout(UP, until_up(node, carrier)).await.is_err() {
         let text = format!("the {} did not come up", carrier.name());
         return Err(Fault::new(
             Exit::Unreachable,
             text,
             "look at `mezza doctor` and `mezza carriers`",
         ));
-    };
-    ready?;
+    }
     let began = Instant::now();
     let before = select_carrier(node, id, carrier).await?;
     let done = timeout(patience, send_and_wait(node, id, &mut live)).await;
@@ -97,22 +96,28 @@ pub(super) async fn exchange_notes(
     Ok(result)
 }
 
-/// Waits until a carrier is up, and in the mixnet until both devices have the keys of the
-/// conversation. These keys go over another carrier, which the check will not allow (MSG-21).
-async fn until_ready(parties: Parties<'_>, id: ContactId, carrier: CarrierId) -> Result<(), Fault> {
-    let Parties { person, echo, .. } = parties;
-    while !person.ask(move |shell| Ok(shell.is_up(carrier))).await? {
-        sleep(GLANCE).await;
-    }
-    if carrier == CarrierId::MIXNET {
-        let person_at_echo = find_person(person, echo, id).await?;
-        for (node, other) in [(person, id), (echo, person_at_echo)] {
+/// Waits until both devices have the keys of their conversation for a carrier, or until the time is
+/// over, so that the check then fails. These keys go over another carrier, which the check will not
+/// allow (MSG-21).
+pub(super) async fn until_acquainted(parties: Parties<'_>, carrier: CarrierId) {
+    let Parties { person, echo, contact } = parties;
+    let acquainted = async {
+        let echo_at_person = contact_id(&contact.id)?;
+        let person_at_echo = find_person(person, echo, echo_at_person).await?;
+        for (node, other) in [(person, echo_at_person), (echo, person_at_echo)] {
             while !node.ask(move |shell| shell.would_leave(other, carrier)).await? {
                 sleep(GLANCE).await;
             }
         }
+        Ok::<_, Fault>(())
+    };
+    let _ = timeout(UP, acquainted).await;
+}
+
+async fn until_up(node: &NodeHandle, carrier: CarrierId) {
+    while !node.ask(move |shell| Ok(shell.is_up(carrier))).await.unwrap_or(false) {
+        sleep(GLANCE).await;
     }
-    Ok(())
 }
 
 /// Restricts a conversation to one carrier. Returns the carriers it had before.
@@ -238,6 +243,7 @@ mod tests {
         exchange_notes(parties, CarrierId::RELAY, by_relay).await.unwrap();
         join_network(&person.node, &network.uri).await.unwrap();
         join_network(&echo.node, &network.uri).await.unwrap();
+        until_acquainted(parties, CarrierId::MIXNET).await;
         let done = exchange_notes(parties, CarrierId::MIXNET, by_mixnet).await.unwrap();
         assert_eq!(done.carrier, CarrierId::MIXNET.name());
         answering.abort();

@@ -326,13 +326,13 @@ impl NodeShell {
     }
 
     /// Returns true if a note to a contact would leave now if only this carrier were allowed, see
-    /// [`mezza_messenger::Device::would_wait`].
+    /// [`mezza_messenger::view::CarrierEstimate::waits`].
     ///
     /// # Errors
     /// The vault is locked.
     pub fn would_leave(&self, contact: ContactId, carrier: CarrierId) -> Result<bool, Refused> {
-        let device = self.unlocked_device()?;
-        Ok(device.would_wait(contact, carrier, self.date()).is_none())
+        let estimates = self.unlocked_device()?.estimate_carriers(contact, 0, self.date());
+        Ok(estimates.iter().any(|one| one.carrier == carrier && one.waits.is_none()))
     }
 
     /// Returns the carriers of a conversation, best first.
