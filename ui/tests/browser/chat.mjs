@@ -72,8 +72,13 @@ export const observer_shows_one_note_as_three_onlookers_see_it = async ({ browse
     const bytes = (await column.locator('.ascii').allTextContents()).join('');
     assert.ok(!bytes.includes(text), `${name} reads the text`);
   }
-  await page.getByRole('region', { name: 'The relay' }).locator('.fields button').filter({ hasText: / B$/ }).first().click();
-  assert.ok((await page.locator('.chosen').count()) > 0, 'a chosen field is marked in the bytes');
+  // The mark is drawn some time after the click.
+  const field = page.getByRole('region', { name: 'The relay' }).locator('.fields button').filter({ hasText: / B$/ }).first();
+  const chosen = page.locator('.chosen');
+  await until('a chosen field is marked in the bytes', async () => {
+    if ((await chosen.count()) === 0) await field.click();
+    return (await chosen.count()) > 0;
+  });
   await page.context().close();
 };
 
