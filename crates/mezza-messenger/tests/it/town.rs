@@ -75,7 +75,7 @@ pub struct Town {
     air: Air,
     connections: u64,
     clients: u8,
-    /// Times at which outputs of any device were carried out.
+    /// How often the outputs of a device were carried out.
     drains: u64,
 }
 
@@ -270,7 +270,7 @@ impl Town {
             self.point.pass_output(&member.device, now);
         }
         self.drains += 1;
-        // A row that differs without content differs until there is some.
+        // A row that a round without content left different stays so, and is found a little later.
         if has_content || self.drains.is_multiple_of(8) {
             self.check_stored(who);
         }

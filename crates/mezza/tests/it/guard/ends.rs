@@ -303,8 +303,8 @@ impl GuardedClient {
         self.exchange(end, dialled)
     }
 
-    /// Connects to the guard and makes a key. On a loaded machine the limits of the guard end a
-    /// connection, as they would end that of an attacker who waits. A device then connects again.
+    /// Connects to the guard and makes a key. A guard closes connections that take too long, and a
+    /// device then connects again.
     pub fn dial_patiently(&mut self, guard: SocketAddr, dest: u16) -> Dialled {
         for _ in 1..DIALS {
             match self.dial(guard, dest) {
