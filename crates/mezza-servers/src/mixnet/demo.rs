@@ -5,6 +5,7 @@
 //! DIR/guardian.key entry.key bucket.key mix0.key mix1.key mix2.key net.cfg buckets/
 //! ```
 
+use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 
@@ -208,7 +209,7 @@ pub fn free_ports(count: usize) -> Result<Vec<u16>, Fault> {
 /// so another port would not do.
 ///
 /// # Errors
-/// Exit code 75 if another program uses the port, 78 if this machine does not have the address.
+/// Exit code 75 if another program uses the port, 78 if the address cannot be listened on at all.
 fn free_address(server: &Server) -> Result<SocketAddr, Fault> {
     let address: SocketAddr = server.address.parse().map_err(|_| {
         let text = "the demo network's config names no address of this machine";
@@ -216,8 +217,15 @@ fn free_address(server: &Server) -> Result<SocketAddr, Fault> {
     })?;
     TcpListener::bind(address).map_err(|error| {
         let text = format!("the demo network cannot listen on {address}: {error}");
-        let next = "end the program that uses this port, or begin anew with `mezza up --remove`";
-        Fault::new(Exit::Busy, text, next)
+        let (code, next) = if error.kind() == ErrorKind::AddrInUse {
+            (
+                Exit::Busy,
+                "end the program that uses this port, or begin anew with `mezza up --remove`",
+            )
+        } else {
+            (Exit::Config, "begin anew with `mezza up --remove`")
+        };
+        Fault::new(code, text, next)
     })?;
     Ok(address)
 }
