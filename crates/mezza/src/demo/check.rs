@@ -19,7 +19,7 @@ use mezza_host::process::rng::OsRng;
 
 /// How long the carriers may take to come up. Like all limits here it is far above what an idle machine
 /// takes: a check that fails because other programs run tells nothing about the carriers.
-const UP: Duration = Duration::from_secs(120);
+const UP: Duration = Duration::from_secs(60);
 /// Interval between two checks if a device is reachable.
 const GLANCE: Duration = Duration::from_millis(10);
 /// How long the exchanges over relay, link, mixnet and mesh may take. Calling echo in the mixnet
